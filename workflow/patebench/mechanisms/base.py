@@ -1,4 +1,4 @@
-"""Interface of mechanisms: frozen dataclasses of parameters that release labels and state bounds on their ε.
+"""Interface of mechanisms: frozen dataclasses of parameters, which release labels and state bounds on ε.
 
 All other code uses mechanisms through this interface only, whether a mechanism adds noise to counts, perturbs votes,
 abstains, or has only a claimed bound.
@@ -55,7 +55,7 @@ def parameter(*, low: float, above: bool = False, high: float = math.inf, whole:
 
 
 def limits(item: Field[Any]) -> tuple[float, bool, float]:
-    """Return (low, above, high) of a field created by `parameter`.
+    """Return the limits (low, above, high) of `item`, a field created by `parameter`.
 
     Allowed values are from low to high; if `above` is True, low itself is not allowed.
     """
@@ -68,7 +68,7 @@ class Shown(NamedTuple):
     Parameters
     ----------
     label : name of the mechanism; default: its name in the registry
-    color, marker : name of the colour and marker in figures; default: any that no other mechanism uses
+    color, marker : name of the colour and marker in figures; default: one that no other mechanism uses
     """
 
     label: str = ""
@@ -77,7 +77,7 @@ class Shown(NamedTuple):
 
 
 class Answering(StrEnum):
-    """Dependence between the queries of one release, which determines how costs compose and how an audit tests them."""
+    """Dependence between the answers of one release; determines how costs compose and how audits test the answers."""
 
     ALONE = "alone"  # each query is answered independently
     IN_SEQUENCE = "in sequence"  # an answer depends on earlier queries, through a state of the mechanism
@@ -88,11 +88,11 @@ class Answering(StrEnum):
 
 @dataclass(frozen=True)
 class Mechanism(ABC):
-    """Base class of mechanisms, which turn votes into labels and state bounds on the ε of this release.
+    """Base class of mechanisms, which label queries from the teachers' votes and state bounds on the ε of these labels.
 
-    Subclasses are frozen dataclasses whose fields are real parameters, created by `parameter`. They must define only
-    `release` and `log_outcome_probabilities`; the exact accountants follow from these probabilities. Override
-    `accountants` to add theorems. A mechanism that reveals more than its labels must override `neighbours` and
+    Subclasses are frozen dataclasses whose fields are parameters (real numbers), created by `parameter`. They must
+    define only `release` and `log_outcome_probabilities`; the exact accountants follow from these probabilities.
+    Override `accountants` to add theorems. A mechanism that reveals more than its labels must override `neighbours` and
     `accountants`, since its bounds must cover everything that it reveals. Mechanisms of other packages may leave out
     `example`.
     """
@@ -139,22 +139,22 @@ class Mechanism(ABC):
 
     @abstractmethod
     def release(self, votes: Votes, rng: Source) -> Labels:
-        """Draw one label per query, (queries,), with `rng`; NO_ANSWER for queries on which the mechanism abstains."""
+        """Draw a label for each query, (queries,), with noise from `rng`; NO_ANSWER if a query is not answered."""
 
     def released(self, votes: Votes, rng: Source) -> dict[str, NDArray[Any]]:
-        """Return all released arrays by name: "labels" and, if released too, "noisy_counts" or teachers' "reports"."""
+        """Draw a release. Return its arrays: "labels" and, for some mechanisms, "noisy_counts" or "reports"."""
         return {"labels": self.release(votes, rng)}
 
     def student_labels(self, votes: Votes) -> Labels:
-        """Return a label for each query, (queries,); the student uses it only if the mechanism does not answer.
+        """Return a fallback label per query, (queries,), for the student if the mechanism does not answer the query.
 
-        NO_ANSWER (in the base class, for all queries) leaves the query without a label.
+        NO_ANSWER leaves the query without a label. The base class returns NO_ANSWER for all queries.
         """
         return np.full(votes.queries, NO_ANSWER, dtype=np.int32)
 
     @abstractmethod
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64] | None:
-        """Return ln of the exact probability of every outcome, (queries, classes + 1), or None if it is unknown.
+        """Return ln Pr of each label and of "no answer" for each query, (queries, classes + 1); None if unknown.
 
         The last column is "no answer", so `log_p[query, label]` is valid for every label, including NO_ANSWER = −1.
         """
@@ -165,14 +165,17 @@ class Mechanism(ABC):
         return self.answering in (Answering.ALONE, Answering.BY_TEACHER)
 
     def outcome_probabilities(self, votes: Votes) -> NDArray[np.float64] | None:
-        """Return the probability of every outcome that audits observe, (queries, classes + 1); None if unknown."""
+        """Return the probability of each outcome that audits observe, (queries, classes + 1), or None if it is unknown.
+
+        By default, the outcomes are the labels and, in the last column, "no answer".
+        """
         log_p = self.log_outcome_probabilities(votes)
         return None if log_p is None else checked_probabilities(self, log_p)
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
-        """Yield the outcome distributions of one query for the histograms `counts` and all their neighbours.
+        """Yield the outcome distributions of a query for each histogram in `counts` and for all its neighbours.
 
-        This default is valid for every mechanism that answers a query from its counts only and treats classes alike.
+        This default is valid for a mechanism that answers a query from its counts only and treats all classes alike.
         Override this method to share work between neighbours, or if more than the label is released.
 
         Parameters
@@ -198,7 +201,7 @@ class Mechanism(ABC):
         return one_by_one(counts, log_probabilities)
 
     def most_participation(self, queries: int) -> int:
-        """Return the maximum number of the first `queries` queries in which one teacher takes part; by default all."""
+        """Return the largest number of the first `queries` queries in which one teacher takes part; by default, all."""
         return queries
 
     def accountants(self, votes: Votes) -> list[Accountant]:
@@ -206,11 +209,11 @@ class Mechanism(ABC):
         return exact_accountant.accountants(votes, self.neighbours)
 
     def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:
-        """Return accountants whose data-dependent bounds may be published, since `noise` is added; by default, []."""
+        """Return accountants of data-dependent bounds that may be published because `noise` is added; default: []."""
         return []
 
     def teacher_costs(self, votes: Votes, queries: Sequence[int], delta: float) -> list[dict[str, float | str]]:
-        """Return, for each T in `queries`, a record of single teachers' ε at `delta`; [] if all have the same ε."""
+        """Return individual teachers' ε at `delta` of the first T queries, a record per T in `queries`; [] if equal."""
         return []
 
     def per_query_cost(self, teachers: int, classes: int) -> PerQueryCost | None:
@@ -232,12 +235,13 @@ class Mechanism(ABC):
         adaptive: bool = False,
         publishable: bool | None = None,
     ) -> list[Bound]:
-        """Return every bound on ε at `delta`, of the first T queries for each T in `queries` and in `curve`.
+        """Return every bound on ε at `delta` for the first T queries, for each T in `queries` and in `curve`.
 
         Parameters
         ----------
         votes : the votes on all queries
-        queries, curve : numbers of queries T; sanitised bounds are stated for `queries` only, since each is a release
+        queries : numbers of queries T for which all bounds are stated
+        curve : further numbers of queries T, without sanitised bounds, since each of these would be a release
         delta : δ of every bound
         noise : noise of sanitised bounds; None: no sanitised bounds
         discrete : state only bounds that are valid for discrete noise
@@ -328,17 +332,17 @@ def make_mechanism(name: str, parameters: Mapping[str, float]) -> Mechanism:
 
 
 def mechanism_of(facts: Mapping[str, Any]) -> Mechanism:
-    """Return the mechanism named in `facts`, the metadata of a file, where an infinite parameter is the text "inf"."""
+    """Return the mechanism stored in `facts`, the metadata of a file; infinite parameters are stored as "inf"."""
     return make_mechanism(facts["mechanism"], {name: float(value) for name, value in facts["parameters"].items()})
 
 
 def _mechanisms_with(attribute: str) -> str:
-    """List the registered mechanisms whose class attribute is true."""
+    """Return the names of the registered mechanisms whose class attribute `attribute` is true, joined by commas."""
     return ", ".join(name for name in MECHANISMS if getattr(MECHANISMS.load(name), attribute))
 
 
 def check_releasable(name: str, kind: type[Mechanism]) -> None:
-    """Raise PatebenchError if a mechanism cannot draw discrete noise, since its labels are not safe to release."""
+    """Raise PatebenchError if mechanisms of class `kind` cannot draw discrete noise: no release is safe without it."""
     if not kind.discrete:
         raise PatebenchError(
             f"the mechanism '{name}' cannot be drawn with discrete noise, so its labels are not safe to release; "
@@ -347,10 +351,10 @@ def check_releasable(name: str, kind: type[Mechanism]) -> None:
 
 
 def check_drawable(mechanism: Mechanism, votes: Votes) -> None:
-    """Raise PatebenchError if noise cannot be drawn exactly, before a release is recorded and drawn.
+    """Raise PatebenchError if `mechanism` cannot draw its noise exactly, for example if a scale is too large.
 
-    The check labels an artificial query on which all teachers agree, with weights if `votes` have weights, so the error
-    depends on no private vote.
+    This is checked before a release is recorded and drawn. The check labels an artificial query on which all teachers
+    agree, with weights if `votes` have weights. So the error depends on no private vote.
     """
     label = np.zeros(votes.teachers, np.int8)
     made_up = Votes.of(label[:, None], votes.classes, abstentions=votes.abstentions)
@@ -364,15 +368,16 @@ def check_drawable(mechanism: Mechanism, votes: Votes) -> None:
 
 
 def check_abstentions(mechanism: Mechanism, votes: Votes) -> None:
-    """Raise PatebenchError if no theorem of the mechanism covers the abstentions, weights or adjacency of `votes`."""
+    """Raise PatebenchError if no theorem of the mechanism covers the abstentions, weights or neighbours of `votes`."""
     weighted = votes.weighted is not None
     check_covers(mechanism, abstentions=votes.abstentions, weights=weighted, labels_only=votes.labels_only)
 
 
 def check_covers(mechanism: Mechanism, *, abstentions: bool, weights: bool, labels_only: bool) -> None:
-    """Raise PatebenchError if a keyword argument is True and no theorem of the mechanism covers such votes.
+    """Raise PatebenchError if `mechanism` has no theorem for votes with the properties that are True.
 
-    `labels_only` is for private labels of public samples.
+    With `abstentions`, teachers may abstain. With `weights`, votes have weights. With `labels_only`, the samples are
+    public and only their labels are private.
     """
     name = type(mechanism).__name__
     if labels_only and not mechanism.labels:
@@ -397,7 +402,7 @@ _MANY = 10**15
 
 
 def check_adaptive(name: str, mechanism: Mechanism) -> None:
-    """Raise PatebenchError if rounds of queries may cost more than one release of all these queries."""
+    """Raise PatebenchError if the bounds of `mechanism` do not cover queries that are asked in several rounds."""
     if mechanism.answering is Answering.AS_TABLE:
         return
     if not mechanism.independent_queries:
@@ -413,7 +418,7 @@ def check_adaptive(name: str, mechanism: Mechanism) -> None:
 
 
 def check_budget(name: str, mechanism: Mechanism, teachers: int, classes: int) -> PerQueryCost:
-    """Return the worst-case cost of one query, by which a release stops at a budget.
+    """Return the worst-case Rényi cost of one query, from which a release computes when its budget is used up.
 
     Raises
     ------
@@ -436,7 +441,7 @@ def check_budget(name: str, mechanism: Mechanism, teachers: int, classes: int) -
 
 
 def keeper_of(cost: PerQueryCost, epsilon: float, delta: float) -> RenyiFilter:
-    """Return a filter that stops queries of this `cost` before they exceed the budget (`epsilon`, `delta`).
+    """Return a filter that stops queries of this `cost` before their total exceeds the budget (`epsilon`, `delta`).
 
     The Rényi order of the filter depends on these arguments only.
 
@@ -458,9 +463,10 @@ def keeper_of(cost: PerQueryCost, epsilon: float, delta: float) -> RenyiFilter:
 
 
 def labels_within(cost: PerQueryCost, labels: Labels, epsilon: float, delta: float) -> tuple[Labels, int]:
-    """Return `labels` with NO_ANSWER for queries beyond the budget (ε, δ), and the number of queries within it.
+    """Replace labels of queries beyond the budget (`epsilon`, `delta`) by NO_ANSWER; count the queries within it.
 
-    Labels are drawn independently, so dropping the last labels is equivalent to not asking these queries.
+    Return the new labels and this number. `cost` is the worst-case cost of one query. Labels are drawn independently,
+    so dropping the last labels is equivalent to not asking these queries.
     """
     asked = queries_within(keeper_of(cost, epsilon, delta), labels != NO_ANSWER, cost)
     allowed = labels.copy()
@@ -469,7 +475,7 @@ def labels_within(cost: PerQueryCost, labels: Labels, epsilon: float, delta: flo
 
 
 def fault_of(kind: object) -> str | None:
-    """Return the reason why `kind`, an object of another package, is not a valid mechanism class; None if it is."""
+    """Return the reason why `kind`, an object of another package, is no valid mechanism class; None if it is valid."""
     if not (isinstance(kind, type) and issubclass(kind, Mechanism)):
         return "is no subclass of patebench.mechanisms.base.Mechanism"
     if missing := sorted(getattr(kind, "__abstractmethods__", ())):

@@ -33,10 +33,10 @@ from patebench.mechanisms.noisy_argmax import GNMax
 class ConfidentGNMax(Mechanism):
     """Confident-GNMax: argmax(counts + N(0, σ₂²)) if max count + N(0, σ₁²) ≥ threshold, else no answer.
 
-    The decision to answer is itself an outcome, so every query has the cost of the test, answered or not. All Rényi
-    curves (divergences by order) are per query asked. The argument `rows` of `data_dependent` and `expected` has one
-    row per query: the statistic of the test, and `log_q`, an upper bound on ln Pr[the answer is not the plurality] (see
-    `rdp.gaussian_log_q`).
+    The comparison with the threshold is called the test. Its result is public, so every query has the cost of the test,
+    answered or not. All Rényi curves (divergences by order) are for one query. The argument `rows` of `data_dependent`
+    and `expected` has one row per query: the statistic of the test, and `log_q`, an upper bound on ln Pr[the answer is
+    not the plurality] (see `rdp.gaussian_log_q`).
     """
 
     shown = Shown("confident GNMax", color="green", marker="^")
@@ -56,7 +56,7 @@ class ConfidentGNMax(Mechanism):
         return labels
 
     def test_statistic(self, votes: Votes) -> NDArray[Any]:
-        """Return the test statistic (queries,), the largest count; one vote changes this by at most 1."""
+        """Return the test statistic of each query, (queries,): the largest count. One vote changes it by at most 1."""
         return votes.counts.max(axis=1)
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
@@ -65,12 +65,15 @@ class ConfidentGNMax(Mechanism):
         return np.column_stack([labels + answered[:, None], unanswered])
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
-        """Yield the outcome distributions of histograms and their neighbours, with "no answer" as the last outcome."""
+        """Yield outcome distributions of histograms `counts` and their neighbours; the last outcome is "no answer"."""
         for pairs in self._answer.neighbours(counts):
             yield self._with_test(pairs, counts[pairs.histogram, 0], _top_after(counts, pairs))
 
     def _with_test(self, pairs: exact.Pairs, statistic: ArrayLike, statistic_neighbour: ArrayLike) -> exact.Pairs:
-        """Add the test, and an outcome without an answer, to distributions of the answer."""
+        """Multiply the probabilities of answers in `pairs` by Pr[answered], and append "no answer" as the last outcome.
+
+        `statistic` and `statistic_neighbour` are the test statistics of each histogram and its neighbour.
+        """
 
         def outcomes(log_p: Array, statistic: ArrayLike) -> Array:
             answered, unanswered = self.log_answered(statistic)
@@ -91,10 +94,10 @@ class ConfidentGNMax(Mechanism):
         return log_ndtr(above), log_ndtr(-above)
 
     def mu(self, queries: int) -> float:
-        """Return the μ of Gaussian DP of T = `queries` queries: √(T/σ₁² + 2T/σ₂²).
+        """Return the μ for which labels of T = `queries` queries are μ-GDP: √(T/σ₁² + 2T/σ₂²).
 
-        Everything released follows from the noisy maxima and noisy counts of all T queries, whose L2 sensitivities per
-        query are 1 and √2.
+        The labels are a function of the noisy maximum and the noisy counts of each query. The L2 sensitivities of these
+        are 1 and √2.
         """
         test, counts = independent.cells_mu(self.sigma1, queries), independent.cells_mu(self.sigma2, 2 * queries)
         return math.hypot(test, counts)
@@ -111,12 +114,12 @@ class ConfidentGNMax(Mechanism):
         return self.test_cost(orders) + rdp.gaussian(self.sigma2, orders)
 
     def data_dependent(self, rows: Array, orders: Array) -> Array:
-        """Return the Rényi curve of test and answer together (queries × orders), at most the data-independent curve.
+        """Return the data-dependent Rényi curve of a query, test and answer together (queries × orders).
 
-        `rows` (queries, 2) contains the test statistic and `log_q` of each query. Let s be Pr[answered], s′ the same
-        for the neighbour, and D the bound of Scalable PATE, Theorem 6, on the divergence of the answer. The divergence
-        of both is at most ln((1−s)^α (1−s′)^{1−α} + s^α s′^{1−α} e^{(α−1)D})/(α−1). The result is for the worst s′ that
-        one vote can cause.
+        It is at most the data-independent curve. `rows` (queries, 2) contains the test statistic and `log_q` of each
+        query. Let s be Pr[answered], s′ the same for the neighbour, and D the bound of Scalable PATE, Theorem 6, on the
+        divergence of the answer. The divergence of test and answer is at most ln((1−s)^α (1−s′)^{1−α} + s^α s′^{1−α}
+        e^{(α−1)D})/(α−1). The result is for the worst s′ that one vote can cause.
         """
         top, log_q = rows.T
         answer = log_expm1((orders - 1) * rdp.gaussian_data_dependent(log_q, self.sigma2, orders))
@@ -133,11 +136,11 @@ class ConfidentGNMax(Mechanism):
         return np.minimum(worst, self.data_independent(orders))
 
     def expected(self, rows: Array, orders: Array) -> Array:
-        """Return the expected Rényi cost (queries × orders), as in the tables of Scalable PATE.
+        """Return the expected Rényi cost of a query (queries × orders), as in the tables of Scalable PATE.
 
-        The expectation is over whether the query is answered: the Rényi cost of the test plus Pr[answered] times the
-        Rényi cost of the answer. Both costs are by Theorem 6. `rows` is that of `data_dependent`. Rényi divergences
-        cannot be averaged, so the expected cost is not a bound.
+        It is the Rényi cost of the test plus Pr[answered] times the Rényi cost of the answer, both by Theorem 6. `rows`
+        (queries, 2) contains the test statistic and `log_q` of each query. Rényi divergences cannot be averaged, so the
+        expected cost is not a bound.
         """
         top, log_q = rows.T
         answered, unanswered = self.log_answered(top)
@@ -188,14 +191,14 @@ class ConfidentGNMax(Mechanism):
         ]
 
     def changes(self, votes: Votes) -> exact.Neighbours | exact.PerQueryNeighbours:
-        """Return the function that yields outcome distributions of neighbours of `votes` for the exact accountants."""
+        """Return the function that yields the outcome distributions of neighbours of `votes` to exact accountants."""
         return self.neighbours
 
     def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:
-        """Return sanitised accountants of the sum of two costs per query.
+        """Return accountants of data-dependent bounds that may be published because `noise` is added.
 
-        These are the worst-case cost of the test, and the data-dependent cost of an answer, as if every query were
-        answered.
+        The cost of a query is the worst-case cost of the test plus the data-dependent cost of the answer, as if every
+        query were answered.
         """
         per_query = PerQuery(
             lambda counts: rdp.gaussian_log_q(counts, self.sigma2),
@@ -210,7 +213,7 @@ class ConfidentGNMax(Mechanism):
 
 
 def _top_after(counts: Counts, pairs: exact.Pairs) -> NDArray[np.int64]:
-    """Return the largest count of each neighbour of histograms with descending counts."""
+    """Return the largest count of each neighbour in `pairs`; `counts` are the histograms, in descending order."""
     top, second = counts[pairs.histogram, 0], counts[pairs.histogram, 1]
     falls = (pairs.loses == 0) & (top > second)
     return np.where(falls, np.maximum(top - 1, second + (pairs.gains == 1)), np.where(pairs.gains == 0, top + 1, top))
@@ -223,9 +226,9 @@ Integers = NDArray[np.integer]
 class InteractiveGNMax(ConfidentGNMax):
     """Interactive-GNMax: argmax(counts + N(0, σ₂²)) if max(counts − n·p) + N(0, σ₁²) ≥ threshold, else no answer.
 
-    n is the number of teachers and p the student's predicted probabilities. One vote changes the largest difference by
-    at most 1, just as it changes the largest count in Confident-GNMax. Without predictions, before there is a student,
-    the mechanism is Confident-GNMax. If the test fails and the student predicts a class with a probability above
+    n is the number of teachers and p the student's predicted probabilities. One vote changes max(counts − n·p) by at
+    most 1, just as it changes the largest count in Confident-GNMax. Without predictions, before there is a student, the
+    mechanism is Confident-GNMax. If the test fails and the student predicts a class with a probability above
     `confidence`, the student labels the query with this class. Such a label follows from public predictions and the
     outcome of the test, so it adds no privacy cost.
     """
@@ -252,7 +255,7 @@ class InteractiveGNMax(ConfidentGNMax):
         return votes.counts if votes.predictions is None else votes.counts - votes.teachers * votes.predictions
 
     def _per_query(self, votes: Votes) -> Iterator[exact.Pairs]:
-        """Yield neighbours by class, since classes of equal rank may have different predictions."""
+        """Yield neighbours by class, not by rank: classes with equal counts may have different predictions."""
         differences = self._differences(votes)
         order = np.argsort(-votes.counts, axis=1, kind="stable")
         ordered = np.take_along_axis(votes.counts, order, axis=1)
@@ -264,7 +267,7 @@ class InteractiveGNMax(ConfidentGNMax):
 
 
 def _by_class(pairs: exact.Pairs, rank: Integers) -> exact.Pairs:
-    """Expand pairs of ranks into pairs of the classes that lose and gain a vote."""
+    """Replace each pair of ranks in `pairs` by all pairs of classes with these ranks; `rank` is that of each class."""
     may_lose = rank[pairs.histogram] == pairs.loses[:, None]
     may_gain = rank[pairs.histogram] == pairs.gains[:, None]
     other = ~np.eye(rank.shape[1], dtype=bool)
@@ -277,7 +280,7 @@ def _by_class(pairs: exact.Pairs, rank: Integers) -> exact.Pairs:
 
 
 def _largest_after(differences: NDArray[Any], pairs: exact.Pairs) -> NDArray[Any]:
-    """Return the largest difference from predictions of each neighbour."""
+    """Return the largest of `differences`, counts minus predicted counts, of each neighbour in `pairs`."""
     rows, changed = np.arange(len(pairs.histogram)), differences[pairs.histogram]
     changed[rows, pairs.loses] -= 1
     changed[rows, pairs.gains] += 1

@@ -22,8 +22,8 @@ from patebench.mechanisms.neighbours import refine_near_certain
 class Exponential(Mechanism):
     """Exponential mechanism: Pr[class j] ∝ exp(ε·n_j/2) for the count n_j of class j; each query is ε-DP.
 
-    A query also has bounded range ε (Durfee & Rogers 2019). Proof: docs/explanation/proofs-mechanisms.md, "The
-    exponential mechanism".
+    The privacy loss of a query even lies in an interval of length ε, its bounded range (Durfee & Rogers 2019). Proof:
+    docs/explanation/proofs-mechanisms.md, "The exponential mechanism".
     """
 
     shown = Shown("exponential", color="sky", marker="<")
@@ -91,11 +91,12 @@ class PermuteAndFlip(Mechanism):
         """Compute ln P(j) for class j: P(j) = w_j ∫₀¹ Π_{k≠j} (1 − s·w_k) ds, w_k = exp(ε(n_k − max n)/2), counts n.
 
         The mechanism considers classes in random order and accepts class k with probability w_k, given that none was
-        accepted before. If each class is considered at a uniform random time and class j at time s, class k was
-        considered and accepted before j with probability s·w_k.
+        accepted before. Equivalently, each class is considered at a uniform random time in [0, 1]. If class j is
+        considered at time s, class k was considered and accepted before j with probability s·w_k.
 
-        The integrand is a polynomial, which Gauss–Legendre quadrature integrates exactly, and has no negative factors.
-        If the probability of the plurality is near 1, it is computed as 1 minus the probabilities of the other classes.
+        The integrand is a polynomial, so Gauss–Legendre quadrature is exact. Its factors are not negative, so no terms
+        cancel. If the probability of the plurality is near 1, it is computed as 1 minus the probabilities of the other
+        classes.
         """
         behind = votes.counts - votes.counts.max(axis=1, keepdims=True)
         log_p = self.epsilon / 2 * behind + np.log(_acceptance_integrals(exp_multiple(self.epsilon / 2, behind)))
@@ -111,7 +112,7 @@ class PermuteAndFlip(Mechanism):
 
 
 def _acceptance_integrals(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Integrate the product of the other classes' refusals, for each class (queries, classes)."""
+    """Return ∫₀¹ Π_{k≠j} (1 − s·w_k) ds for each class j, (queries, classes), with w_k the `weights` of classes."""
     classes = weights.shape[1]
     nodes, node_weights = np.polynomial.legendre.leggauss(classes // 2 + 1)
     result = np.empty(weights.shape)

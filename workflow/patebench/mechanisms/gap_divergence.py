@@ -2,14 +2,14 @@
 
 The label is argmax(counts + noise), with noise on the integers and ties to the lowest class. G_α(γ) bounds D_α between
 the labels of D and D′, in both directions, for every histogram D of n votes in m classes whose two largest counts
-differ by at least γ and every D′ with one vote moved. It depends on n, m, the noise and α alone, so it is public. It is
-an upper bound even after rounding, and it never rises with γ. The code sums three cases: the first class loses the
-vote, gains the vote, or does neither.
+differ by at least γ and every D′ with one vote moved. It depends on n, m, the noise and α alone, so it is public. The
+computed value is an upper bound despite rounding, and it does not increase with γ. It is the largest of three cases:
+the first class loses the vote, gains the vote, or does neither.
 
 The first class t has the largest count of D, and its score without noise is 0. A vote moves from class a to class b. Y
 is the largest noisy score of the classes that neither lose nor gain a vote, and J the first class with this score. Y*
-is an upper bound on Y in distribution. m(y) is the moment Σ P^α P′^{1−α} of the label if Y = y, and M(y) is its running
-maximum. Proof: docs/explanation/proofs-mechanisms.md, "The divergence at a gap".
+is a random variable such that Pr[Y* ≥ y] ≥ Pr[Y ≥ y] for every y. m(y) is the moment Σ P^α P′^{1−α} of the label if Y =
+y, and M(y) is its running maximum. Proof: docs/explanation/proofs-mechanisms.md, "The divergence at a gap".
 """
 
 import math
@@ -45,9 +45,10 @@ _CELLS, _MOST = 1 << 16, 1 << 23
 
 
 def gap_divergence(noise: LatticeNoise, orders: Sequence[float], teachers: int, classes: int) -> Array:
-    """Return G_α(γ) for each α in `orders` and γ = 0 … n (orders × (n + 1)), for n = `teachers` and `classes` classes.
+    """Return bounds G_α(γ) on the Rényi divergence D_α of one noisy label, (orders × (n + 1)), for n = `teachers`.
 
-    G_α(γ) bounds the Rényi divergence D_α of one noisy label if the two largest counts differ by at least γ.
+    The rows are the α in `orders`, and the columns γ = 0 … n. G_α(γ) is valid for all votes whose two largest counts
+    differ by at least γ.
 
     Raises
     ------
@@ -78,14 +79,17 @@ def _tables(noise: LatticeNoise, orders: tuple[float, ...], teachers: int, class
 
 
 class _Side(NamedTuple):
-    """Terms of one outcome in the Rényi divergence between neighbouring histograms."""
+    """Terms of one outcome in the Rényi divergence between neighbouring histograms, in one direction."""
 
     log_weight: Array  # ln P, rounded up
     ratio: Array  # r = ln(P/P′), away from 0 by a bound on its error
     change: Array  # P·(e^{−r} − 1)
 
     def excess(self, order: float) -> Array:
-        """Return an upper bound on P·f(r), where f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1) and α = `order`."""
+        """Return an upper bound on P·f(r), the term of this outcome in Σ P^α P′^{1−α} − 1, for α = `order`.
+
+        r = ln(P/P′) and f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1).
+        """
         value = _product(self.log_weight, (order - 1) * self.ratio)
         rounding = 2 * _STEP * np.abs(value)
         value += (order - 1) * self.change
@@ -94,7 +98,7 @@ class _Side(NamedTuple):
 
 
 def _product(log_weight: Array, power: Array) -> Array:
-    """Multiply probabilities by `expm1(power)`, in log space where the power is large."""
+    """Return exp(`log_weight`)·(exp(`power`) − 1), computed in log space where `power` is large."""
     large = power > _LARGE_POWER
     with np.errstate(over="ignore"):
         value: Array = np.exp(log_weight) * np.expm1(np.where(large, 0.0, power))
@@ -103,7 +107,7 @@ def _product(log_weight: Array, power: Array) -> Array:
 
 
 class _Outcome(NamedTuple):
-    """Log probabilities of one outcome on neighbouring histograms, with bounds on their errors."""
+    """Log probabilities of one outcome for a histogram and its neighbour, with bounds on their rounding errors."""
 
     log_p: Array
     log_p_neighbour: Array
@@ -111,9 +115,9 @@ class _Outcome(NamedTuple):
     error_of_ratio: Array
 
     def side(self, *, backward: bool) -> _Side:
-        """Return the terms of this outcome in the divergence from D to D′, or from D′ to D if `backward`.
+        """Return the terms of this outcome in D_α(D ‖ D′), or in D_α(D′ ‖ D) if `backward`.
 
-        Impossible outcomes have weight 0.
+        D is the histogram and D′ its neighbour. Impossible outcomes have weight 0.
         """
         here, there = (self.log_p, self.log_p_neighbour)[:: -1 if backward else 1]
         with np.errstate(invalid="ignore"):
@@ -124,7 +128,7 @@ class _Outcome(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Window:
-    """Tables of the noise distribution, and the ranges of noisy scores to sum over."""
+    """Tables of ln Pr of the noise, and the ranges of noisy scores over which the bounds are summed."""
 
     noise: LatticeNoise
     teachers: int
@@ -137,7 +141,10 @@ class _Window:
 
     @classmethod
     def of(cls, noise: LatticeNoise, teachers: int, exponent: float) -> "_Window":
-        """Return a window so wide that moments up to e^`exponent` are negligible outside it."""
+        """Return tables and ranges for counts of `teachers` teachers, wide enough that scores outside are negligible.
+
+        They are negligible even if the moment Σ P^α P′^{1−α} of the label is e^`exponent`.
+        """
         high, summed, below = (noise.reach(part + exponent) for part in (_ABOVE, _SUMMED, _BELOW))
         low, summed = -teachers - below, max(summed, high + 3)
         if (high - low) * (teachers + 1) > _MOST:
@@ -164,7 +171,7 @@ class _Window:
         return self.log_cdf[z - self.start]
 
     def error(self, log_p: Array) -> Array:
-        """Return a bound on the rounding error of `log_p`, the logarithm of a sum with as many terms as the window."""
+        """Return a bound on the rounding error of `log_p`, the logarithm of a sum with as many terms as the tables."""
         return _STEP * len(self.log_p) * (1 + np.abs(np.where(np.isfinite(log_p), log_p, 0.0)))
 
 
@@ -172,7 +179,7 @@ class _Window:
 
 
 class _Ties(NamedTuple):
-    """Order of three classes' indices, which decides who wins a tie."""
+    """Order of the indices of the classes t, b and J: of tied classes, the one with the lowest index wins."""
 
     # t loses a vote to b, which is x votes behind; J has the largest noisy score y of all others.
     t: tuple[int, int]  # steps (in y, in x) before the sums for t are read
@@ -191,10 +198,11 @@ _ORDERS = (
 
 
 def _outcomes_first_loses(window: _Window, low: int, high: int, other_classes: bool) -> list[list[_Outcome]]:
-    """Return the outcomes [order of classes][winner] if the first class loses the vote.
+    """Return the outcome of each winner, for each order of the classes' indices, if the first class loses the vote.
 
-    Orders of classes are those in `_ORDERS`, and winners t, b and J. Without `other_classes`, J never wins. Arrays are
-    (x, y), with x from `low` to `high` the votes by which b is behind t.
+    The vote moves from the first class t to class b, and J is the class with the largest noisy score y among all
+    others. If `other_classes` is False, there is no J. result[i][j] is for the order `_ORDERS[i]` and the j-th of the
+    winners t, b and J. Its arrays are (x, y): b is x votes behind t, with x from `low` to `high`.
     """
     # The tables of sums are larger than the outcomes, which read them at up to three steps beyond x and y.
     x, z = np.arange(low - 3, high + 2)[:, None], np.arange(window.low - 1, window.summed + 1)
@@ -210,7 +218,7 @@ def _outcomes_first_loses(window: _Window, low: int, high: int, other_classes: b
         return table[3 + dx : 3 + dx + rows, 1 + dy : 1 + dy + columns]
 
     def log_probabilities(ties: _Ties, dy: int, dx: int) -> list[Array]:
-        """Return ln Pr of each winner, read at y + `dy` and x + `dx`."""
+        """Return ln Pr[winner] for each of t, b and J, from the sums at y + `dy` and x + `dx`."""
         y = np.arange(window.low, window.high + 1) + dy
         rest = window.cdf(y + ties.rest[0]) + window.cdf(y + x[3:-1] + dx + ties.rest[1])
         t, b = read(first, dy + ties.t[0], dx + ties.t[1]), read(other, dy + ties.b[0], dx + ties.b[1])
@@ -226,7 +234,10 @@ def _outcomes_first_loses(window: _Window, low: int, high: int, other_classes: b
 
 
 def _most_probable(window: _Window, here: Array, there: Array, small: Sequence[_Outcome]) -> _Outcome:
-    """Return the outcome in which t wins, from the others if these are improbable."""
+    """Return the outcome "t wins", whose ln Pr is `here` for the histogram and `there` for its neighbour.
+
+    Where the other outcomes, `small`, are improbable, it is computed as the log of 1 minus their probabilities.
+    """
     others, others_neighbour = (np.exp(small[0][side]) + np.exp(small[1][side]) for side in (0, 1))
     plain = _outcome(window, here, there)
     near = np.maximum(others, others_neighbour) < 0.5
@@ -242,7 +253,7 @@ def _most_probable(window: _Window, here: Array, there: Array, small: Sequence[_
 
 
 def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int) -> Array:
-    """Bound the moment minus 1 if the first class loses the vote (orders, gaps)."""
+    """Return an upper bound on Σ P^α P′^{1−α} − 1 of a label, (orders × gaps), if the first class loses the vote."""
     result = np.zeros((len(orders), window.teachers + 1))
     rows = max(1, _CELLS // (window.summed - window.low))
     # An upper bound on Pr[Y* ≥ high] + Pr[Y < low].
@@ -266,7 +277,7 @@ def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int
 
 
 def _tail_probabilities(window: _Window, classes: int, most: int) -> Array:
-    """Return tail probabilities of the largest score of the other classes (scores, gaps)."""
+    """Return Pr[Y* ≥ y], (scores × gaps); Y* is stochastically at least the largest score of unchanged classes."""
     y, gap = np.arange(window.low, window.high)[:, None], np.arange(most + 1)
     # Pr[Y* ≥ y], with each class γ votes behind the first
     reached: Array = -np.expm1((classes - 2) * window.cdf(y - 1 + gap))
@@ -275,7 +286,7 @@ def _tail_probabilities(window: _Window, classes: int, most: int) -> Array:
 
 
 def _running_maximum(way: Sequence[Sequence[_Side]], order: float) -> Array:
-    """Return the running maximum of the moment minus 1, in the worst class order."""
+    """Return the running maximum over y of Σ P^α P′^{1−α} − 1 of a label given Y = y, in the worst class order."""
     worst: Array = np.zeros(())
     for ties, three in zip(_ORDERS, way, strict=True):
         excess = three[0].excess(order) + three[1].excess(order) + three[2].excess(order)
@@ -289,7 +300,7 @@ def _running_maximum(way: Sequence[Sequence[_Side]], order: float) -> Array:
 
 
 def _bound_neither(window: _Window, order: float, cap: float) -> Array:
-    """Bound the moment minus 1 if the vote moves between two other classes."""
+    """Return an upper bound on Σ P^α P′^{1−α} − 1 of a label, (gaps,), if the vote moves between other classes."""
     loses, gains = (_observed_moment(window, order, step) for step in (1, -1))
     below = window.noise.reach(_BELOW + window.exponent)
     y, gap = np.arange(-below, window.high + 1)[:, None], np.arange(window.teachers + 1)
@@ -304,7 +315,7 @@ def _bound_neither(window: _Window, order: float, cap: float) -> Array:
 
 
 def _observed_moment(window: _Window, order: float, step: int) -> Array:
-    """Bound the moment minus 1 of a score that is observed only above each threshold."""
+    """Return, for each u, an upper bound on Σ P^α P′^{1−α} − 1 of a score that is observed only if its noise ≥ u."""
     u = np.arange(window.low + 2, window.summed + window.teachers + 1)
     # The noise z is observed only if z ≥ u. The same score needs noise z on D and z + `step` on D′, with a step of 1
     # for the class that loses a vote.

@@ -31,7 +31,7 @@ ENDLESS = "an outcome is certain for some votes and impossible for their neighbo
 
 
 class ImmutableArgmax(Mechanism):
-    """Immutable argmax, argmax(counts + c·[largest] + noise), with [largest] 1 for the largest count and 0 for others.
+    """Immutable argmax, argmax(counts + c·[largest] + noise): [largest] is 1 for the largest count, else 0.
 
     With `distance` > 0, a query is answered only if its two largest counts differ by at least this distance. If several
     counts are the largest, one of these, chosen at random, gets the constant c, so that classes are treated alike. In
@@ -49,11 +49,11 @@ class ImmutableArgmax(Mechanism):
 
     @abstractmethod
     def claimed(self) -> list[Accountant]:
-        """Return the accountants of the paper's claim, which ignores `c` and `distance`."""
+        """Return the accountants of the ε that the paper claims, which ignore `c` and `distance`."""
 
     @abstractmethod
     def worst_case(self) -> Accountant:
-        """Return the accountant of a proven bound: ∞ if `certain`, else by the true sensitivity, which grows with c.
+        """Return the accountant of a proven worst-case bound: ∞ if `certain`, else by the sensitivity of 2(c + 1).
 
         One vote changes two counts by 1 and, if the plurality changes, moves the constant from one class to another. So
         counts with the constant change by at most 2(c + 1) in L1 and √2·(c + 1) in L2 (the paper states c + 1 for L1).
@@ -68,8 +68,8 @@ class ImmutableArgmax(Mechanism):
     def certain(self) -> bool:
         """Return True if ε is ∞, because an outcome is certain for some votes and impossible for their neighbours.
 
-        If the constant drowns the noise, the largest counts (125, 124) and (124, 125) always get different labels. With
-        a `distance`, a query is answered if its gap is `distance`, and not if its gap is one vote smaller.
+        This is so if the constant c is large compared with the noise: the largest counts (125, 124) and (124, 125) then
+        always get different labels. With `distance` > 0, one vote can decide whether a query is answered.
         """
         return self.drowned or self.distance > 0
 
@@ -94,7 +94,7 @@ class ImmutableArgmax(Mechanism):
         return gaps(counts) >= self.distance
 
     def _log_labels(self, counts: Counts) -> Array:
-        """Return the log probability of every label of an answered query."""
+        """Return ln Pr of each label, (queries, classes), given that the query is answered."""
         largest = _largest(counts)
         ties = np.log(largest.sum(axis=1))[:, None]
         if self.drowned:
@@ -153,7 +153,7 @@ class ImmutableGNMax(ImmutableArgmax):
 
 @dataclass(frozen=True)
 class ImmutableLNMax(ImmutableArgmax):
-    """Immutable argmax(counts + c·[largest] + Lap(1/γ)), claimed to be 2γ-DP per query for every c (NZC, Theorem 4)."""
+    """Immutable argmax(counts + c·[largest count] + Lap(1/γ)); NZC, Theorem 4, claims 2γ-DP per query for every c."""
 
     shown = Shown("immutable LNMax", color="vermillion", marker="X")
     published = ("moments", Conversion.CLASSIC)

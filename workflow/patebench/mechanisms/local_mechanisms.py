@@ -45,8 +45,8 @@ class Channel:
     ----------
     log_p : (votes, reports) ln Pr[report | vote]
     inverse : inverse of the matrix of probabilities Pr[report | vote]
-    step : distribution of the privacy loss ln(Pr[report | first class] / Pr[report | last class]) of one use: the
-        probability of each distinct loss; the losses are evenly spaced from `local_epsilon` to its negative
+    step : (losses,) distribution of the privacy loss ln(Pr[report | first class] / Pr[report | last class]) of one use:
+        the probability of each distinct loss; the losses are evenly spaced from `local_epsilon` to its negative
     """
 
     log_p: Array
@@ -71,7 +71,7 @@ class Channel:
 
     @cached_property
     def variance(self) -> float:
-        """Return Σ_j Var[estimate of class j] for equally likely votes; the unbiased estimate is a row of `inverse`."""
+        """Return Σ_j Var[estimate of class j] for a uniformly random vote; unbiased estimates are rows of `inverse`."""
         second_moment = float(np.mean(self.matrix @ np.sum(self.inverse**2, axis=1)))
         return second_moment - 1 / self.classes
 
@@ -82,7 +82,7 @@ class Channel:
         return one, other
 
     def renyi(self, orders: Array) -> Array:
-        """Return the Rényi divergence of one use, (orders,), for the worst two votes (Mironov 2017, Definition 4)."""
+        """Return the largest Rényi divergence between reports of two votes, (orders,) (Mironov 2017, Definition 4)."""
         one, other = self.pairs
         ones = np.ones((len(one), self.classes), dtype=np.int64)
         return divergence(self.log_p[one], self.log_p[other], ones, orders).max(axis=0)
@@ -129,14 +129,14 @@ class LocalMechanism(Mechanism):
         return self.epsilon * self.spread ** -np.linspace(0, 1, teachers)
 
     def asked(self, teachers: int, queries: int) -> NDArray[np.int64]:
-        """Return T_n, the number of the first `queries` queries in which each teacher takes part, (teachers,)."""
+        """Return how many of the first `queries` queries each teacher takes part in, the paper's T_n, (teachers,)."""
         return self.participants(teachers, queries).sum(axis=1)
 
     def participants(self, teachers: int, queries: int) -> NDArray[np.bool_]:
         """Return a mask (teachers × queries) of the teachers that take part in each query, the paper's sets N(x).
 
-        The schedule depends on the index of the teacher only: teacher i takes part in query q if ⌊q·s + φ_i⌋ increases
-        there, with s = `participation` and a phase φ_i. So every teacher takes part ⌊T·s⌋ or ⌈T·s⌉ times in T queries.
+        The schedule depends on the teacher's index only: teacher i takes part in query q if ⌊(q + 1)·s + φ_i⌋ > ⌊q·s +
+        φ_i⌋, with s = `participation` and a phase φ_i. So every teacher takes part ⌊T·s⌋ or ⌈T·s⌉ times in T queries.
         """
         phases = np.arange(teachers)[:, None] * _PHASE % 1
         turns = np.floor(np.arange(queries + 1) * self.participation + phases)
@@ -174,10 +174,10 @@ class LocalMechanism(Mechanism):
     def estimates(self, votes: Votes, reports: NDArray[np.int32]) -> Array:
         """Return the score of each class (queries × classes) from the reports; the joint label has the largest score.
 
-        With `unbiased` = 0, the score of class j is c_j, the number of reports of class j (equation 3). With 1, it is
-        the sum over teachers of the estimated vote (the report's row of the channel's inverse), weighted by 1/variance
-        of this estimate. These weights minimise the variance of the sum (Aitken 1936, generalised least squares). Each
-        variance is computed for equally likely votes, so the weights are public.
+        With `unbiased` = 0, the score of class j is c_j, the number of reports of class j (Zhao 2018, equation 3). With
+        1, it is a weighted sum over teachers of unbiased estimates of the vote (the report's row of the channel's
+        inverse). The weights, 1/variance of the estimate, minimise the variance of the sum (Aitken 1936, generalised
+        least squares). Each variance is computed for equally likely votes, so the weights are public.
         """
         result = np.zeros((votes.queries, votes.classes))
         for i, channel in enumerate(self.channels(votes.teachers, votes.classes)):
@@ -203,8 +203,8 @@ class LocalMechanism(Mechanism):
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
         """Yield the report distributions of the teacher with the largest ε, for every ordered pair of different votes.
 
-        The votes of other teachers do not matter. `loses` and `gains` are the two votes, as classes instead of ranks,
-        since a channel may treat classes differently.
+        The votes of other teachers do not matter. `loses` and `gains` of the result are the two votes, as classes
+        instead of ranks, since a channel may treat classes differently.
         """
         channel = self.channel(self.epsilon, counts.shape[1])
         vote, other = channel.pairs
@@ -213,9 +213,9 @@ class LocalMechanism(Mechanism):
             yield exact.Pairs(np.full_like(vote, row), vote, other, channel.log_p[vote], channel.log_p[other], ones)
 
     def accountants(self, votes: Votes) -> list[Accountant]:
-        """Return accountants of the largest possible cost of a teacher.
+        """Return accountants of the largest cost that any teacher can have.
 
-        It is that of a teacher with the largest ε per query who takes part in as many queries as any teacher may.
+        This is the cost of a teacher with the largest ε per query that takes part in as many queries as possible.
         """
         channel, paper = self.channel(self.epsilon, votes.classes), "Zhao 2018, end of the section on its framework"
         top = channel.local_epsilon
@@ -252,7 +252,7 @@ class LocalMechanism(Mechanism):
         return [self._teacher_costs(votes, T, delta) for T in queries]
 
     def _teacher_costs(self, votes: Votes, queries: int, delta: float) -> dict[str, float | str]:
-        """Return the costs of the teachers with the least, median and largest total epsilon."""
+        """Return a record with the costs of the teachers of least, median and largest ε by basic composition."""
         personal, asked = self.personal(votes.teachers), self.asked(votes.teachers, queries)
         order = np.argsort(asked * personal, kind="stable")
         record: dict[str, float | str] = {"queries": queries, "delta": delta}
@@ -290,7 +290,7 @@ class TruncatedGeometric(LocalMechanism):
 
     @staticmethod
     def channel(epsilon: float, classes: int) -> Channel:
-        """Return the channel that reports vote k as z with probability f_z·α^{|z − k|}, where α = e^{−ε/M}.
+        """Return the channel that reports vote k as z with probability f_z·α^{|z − k|}; α = e^{−ε/M}, M = `classes`.
 
         f_z is 1/(1 + α) for the first and the last class z, and (1 − α)/(1 + α) for others. The matrix of α^{|z − k|}
         has a tridiagonal inverse (Kac, Murdock, Szegő 1953), and so has the channel.
@@ -321,8 +321,8 @@ class RandomisedResponse(LocalMechanism):
     def channel(epsilon: float, classes: int) -> Channel:
         """Return the channel that reports the vote with probability p = e^ε·q, any other with q = 1/(e^ε + M − 1).
 
-        The inverse is (1[report = j] − q)/(p − q) for class j. The privacy loss between the first and the last class is
-        ε if the first is reported, −ε if the last is reported, and 0 otherwise.
+        M is the number of classes. The inverse is (1[report = j] − q)/(p − q) for class j. The privacy loss between the
+        first and the last class is ε if the first is reported, −ε if the last is reported, and 0 otherwise.
         """
         log_sum = np.log1p((classes - 1) * np.exp(-epsilon))
         log_p = np.where(np.eye(classes, dtype=bool), -log_sum, -epsilon - log_sum)

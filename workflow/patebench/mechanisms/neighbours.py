@@ -1,10 +1,10 @@
 """Outcome distributions of the neighbours of a histogram, for the exact accountants.
 
-A neighbour has one vote less in one class and one more in another. Classes with equal counts are alike, so one
-neighbour for each pair of ranks represents all.
+A neighbour has one vote less in one class and one more in another. Classes with equal counts have the same rank and are
+alike, so one neighbour for each pair of ranks represents all.
 
-If one vote is small compared with the noise, all neighbours of a query use the same quadrature nodes. On these nodes, a
-vote less or more multiplies a distribution function by a known factor, and the integrals of all pairs are matrix
+If one vote is small compared with the noise, all neighbours of a query use the same quadrature nodes. On these nodes,
+one vote less or more multiplies a distribution function by a known factor, and the integrals of all pairs are matrix
 products. Otherwise each neighbour is computed separately.
 """
 
@@ -65,7 +65,7 @@ def of_noisy_argmax(counts: Counts, noise: Noise) -> Iterator[Pairs]:
 def one_by_one(
     counts: Counts, log_probabilities: Callable[[Counts], Array], rows: Integers | None = None
 ) -> Iterator[Pairs]:
-    """Yield the outcome distributions of histograms and all neighbours, if answers depend on the query's counts only.
+    """Yield the outcome distributions of histograms and all their neighbours, computing each neighbour separately.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def one_by_one(
 
 
 def _list_changes(multiplicity: Integers, least: Counts) -> tuple[Integers, Integers, Integers]:
-    """List the histogram, the losing rank and the gaining rank of every neighbour."""
+    """Return the histogram, the rank that loses a vote and the rank that gains it, (neighbours,) each."""
     exists = np.ones((*multiplicity.shape, multiplicity.shape[1]), dtype=bool)
     exists[least == 0, -1] = False
     same = np.arange(multiplicity.shape[1])
@@ -97,7 +97,7 @@ def _list_changes(multiplicity: Integers, least: Counts) -> tuple[Integers, Inte
 
 
 def _apply_changes(counts: Counts, multiplicity: Integers, loses: Integers, gains: Integers) -> Counts:
-    """Return one neighbour of each histogram."""
+    """Return `counts` with one vote of each histogram moved from a class of rank `loses` to one of rank `gains`."""
     result, rows = counts.copy(), np.arange(len(counts))
     after = np.cumsum(multiplicity, axis=1)
     # The last class of a rank loses a vote and the first gains one, so that counts stay in descending order.
@@ -107,7 +107,7 @@ def _apply_changes(counts: Counts, multiplicity: Integers, loses: Integers, gain
 
 
 def _share_nodes(number: Integers, counts: Counts, rank: Integers, noise: Noise) -> Pairs:
-    """Return outcome distributions of histograms and neighbours on the same quadrature nodes."""
+    """Return the outcome distributions of `counts` and all neighbours, computed on shared quadrature nodes."""
     histograms = Histograms.of(counts.astype(np.float64), rank, noise.scale)
     own, other = _integrals(histograms, noise)
     row, loses, gains = _list_changes(histograms.multiplicity, counts[:, -1])
@@ -124,7 +124,10 @@ def _share_nodes(number: Integers, counts: Counts, rank: Integers, noise: Noise)
 
 
 def _integrals(histograms: Histograms, noise: Noise) -> tuple[Array, Array]:
-    """Return log probabilities of the histograms by rank, and of all their neighbours."""
+    """Return ln Pr of the outcomes: for the histograms by rank (histograms × ranks), and for all their neighbours.
+
+    The second array is histograms × outcomes of `of_noisy_argmax` × losing rank × gaining rank.
+    """
     shift, number = 1 / noise.scale, histograms.values.shape[1]
     x, log_weights = _nodes(panels(noise, histograms, shift), len(histograms))
     distance = x[:, :, None] - histograms.values[:, None, :]
@@ -136,7 +139,6 @@ def _integrals(histograms: Histograms, noise: Noise) -> tuple[Array, Array]:
     stays, top = _scale_terms(others + noise.log_density(distance))
     one_less, top_less = _scale_terms(others + noise.log_density(distance + shift))
     one_more, top_more = _scale_terms(others + noise.log_density(distance - shift))
-    # histograms × outcomes of `of_noisy_argmax` × losing rank × gaining rank
     result = np.empty((len(histograms), number + 2, number, number))
     for loses in range(number):
         result[:, :-2, loses] = _products(stays * less[:, :, loses, None], more)
@@ -150,7 +152,7 @@ def _integrals(histograms: Histograms, noise: Noise) -> tuple[Array, Array]:
 
 
 def _nodes(where: Panels, rows: int) -> tuple[Array, Array]:
-    """Return quadrature nodes and log weights; empty panels fill up the rows."""
+    """Return quadrature nodes and ln weights, (queries × nodes) each; panels of width 0 fill up shorter rows."""
     panels_per_row = np.bincount(where.row, minlength=rows)
     place = np.arange(len(where.row)) - np.repeat(np.cumsum(panels_per_row) - panels_per_row, panels_per_row)
     low, width = np.zeros((2, rows, panels_per_row.max()))
@@ -162,13 +164,13 @@ def _nodes(where: Panels, rows: int) -> tuple[Array, Array]:
 
 
 def _scale_terms(log_terms: Array) -> tuple[Array, Array]:
-    """Exponentiate terms relative to their maximum over nodes; return both."""
+    """Return exp(`log_terms` − m) and m, the maximum of `log_terms` over the nodes."""
     top = np.max(log_terms, axis=1)
     return np.exp(log_terms - top[:, None, :]), top
 
 
 def _products(left: Array, right: Array) -> Array:
-    """Sum over nodes the products of every pair of columns."""
+    """Return the sum over nodes of `left`·`right`, for every pair of a column of `left` and a column of `right`."""
     return np.matmul(np.swapaxes(left, 1, 2), right)
 
 

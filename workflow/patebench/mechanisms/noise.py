@@ -56,17 +56,16 @@ class Noise(ABC):
 
     @abstractmethod
     def steepest(self, distance: Array) -> Array:
-        """Return the largest slope of `log_distribution` at any x ≥ −`distance`."""
+        """Return an upper bound on the slope of `log_distribution` at all x ≥ −`distance`."""
 
     @property
     def is_none(self) -> bool:
         return self.scale == 0
 
     def one_count(self, size: int) -> tuple[Array, Array]:
-        """Return ln Pr[noisy count in interval] for intervals that cover all numbers, if the true count is 0.
+        """Return ln Pr[noisy count in interval], (intervals,), for a true count of 0 and for a true count of `size`.
 
-        The second array, also (intervals,), is the same if the true count is `size`. Intervals are narrow between 0 and
-        `size`, where the privacy loss may vary.
+        The intervals cover all numbers. They are narrow between 0 and `size`, where the privacy loss may vary.
         """
         cuts = np.linspace(0, size, _CUTS + 1) / self.scale
 
@@ -78,9 +77,9 @@ class Noise(ABC):
         return log_masses(0.0), log_masses(size / self.scale)
 
     def groups(self, number: int) -> tuple[Array, Array]:
-        """Return the edges between about equally likely ranges of the noise, and the probability of each range.
+        """Divide the values of the noise into `number` about equally likely ranges.
 
-        `number` is the number of ranges.
+        Return the `number` − 1 edges between the ranges, and the probability of each range.
         """
         x, shares = np.linspace(-8, 8, 4001), np.arange(1, number) / number
         edges = x[np.searchsorted(np.exp(self.log_distribution(x)), shares)] * self.scale
@@ -159,12 +158,12 @@ class IntegerNoise:
         return self.reach == 0
 
     def one_count(self, size: int) -> tuple[Array, Array]:
-        """Return ln Pr[noisy count = x], (values,), if the true count is 0, and the same if it is `size`."""
+        """Return ln Pr[noisy count = x], (values,), for a true count of 0 and for a true count of `size`."""
         x = np.arange(-self.reach, self.reach + size + 1)
         return self.log_probability(x), self.log_probability(x - size)
 
     def groups(self, number: int) -> tuple[Array, Array]:
-        """Return the edges (half-integers) and probabilities of at most `number` groups, like `Noise.groups`."""
+        """Return the edges (half-integers) and probabilities of at most `number` ranges, as `Noise.groups` does."""
         shares = np.arange(1, number) / number
         values = np.unique(np.searchsorted(np.exp(self.log_cdf), shares)) - self.reach
         below, edges = np.exp(self.log_distribution(values)), np.asarray(values + 0.5, dtype=np.float64)
@@ -220,7 +219,7 @@ def log_integer_argmax_probabilities(counts: Counts, noise: IntegerNoise) -> Arr
 
 
 def _solve_integer_block(counts: Counts, noise: IntegerNoise) -> Array:
-    """Compute probabilities by a sum over the winner's possible scores."""
+    """Return `log_integer_argmax_probabilities` of a block of queries, by a sum over the winner's possible scores."""
     top = counts.max(axis=1, keepdims=True)
     x = top - noise.reach + np.arange(2 * noise.reach + 1)
     lower = [noise.log_distribution(x - 1 - count[:, None]) for count in counts.T]
@@ -260,7 +259,7 @@ class LatticeNoise(ABC):
 
     @abstractmethod
     def divergence(self, orders: Array) -> Array:
-        """Return the Rényi divergence, (orders,), of noisy counts if one vote moves, which bounds that of the label."""
+        """Return a bound on the Rényi divergence, (orders,), of the noisy counts or the label if one vote moves."""
 
     def log_normaliser(self) -> float:
         """Return ln Σ_z exp(`log_weights(z)`), so that ln Pr[z] = `log_weights(z)` minus this value."""
@@ -297,7 +296,7 @@ class DiscreteGaussian(LatticeNoise):
         return math.ceil(math.sqrt(2 * exponent) * self.scale) + 1
 
     def divergence(self, orders: Array) -> Array:
-        """Return α/scale² per order α, the Rényi divergence of noisy counts if two counts change by one each.
+        """Return α/scale² per order α, a bound on the Rényi divergence of noisy counts if two change by one each.
 
         Theorem: Canonne, Kamath, Steinke 2020, Theorem 4.
         """
@@ -322,5 +321,5 @@ class DiscreteLaplace(LatticeNoise):
         return math.ceil(exponent * self.scale) + 1
 
     def divergence(self, orders: Array) -> Array:
-        """Return the divergence of a 2/scale-DP mechanism, as two counts change by one each (see `rdp.laplace`)."""
+        """Return the Rényi bound of a 2/scale-DP mechanism, since two counts change by one each (see `rdp.laplace`)."""
         return rdp.laplace(1 / self.scale, orders)

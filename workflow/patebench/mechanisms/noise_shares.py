@@ -68,9 +68,9 @@ class NoiseShares(Mechanism):
         return log_sum_of_normals(self.share_scale(teachers), teachers)
 
     def noisy(self, counts: Counts, teachers: int, rng: Source) -> Counts:
-        """Return `counts` plus the noise shares of all `teachers` teachers, drawn from separate children of `rng`.
+        """Return `counts` plus the noise shares of all `teachers` teachers.
 
-        `patebench.secure` computes the same.
+        Each share is drawn from its own child of `rng`, as in `patebench.secure`, which computes the same counts.
         """
         noisy = counts.copy()
         for source in rng.spawn(teachers):
@@ -85,7 +85,8 @@ class NoiseShares(Mechanism):
         Parameters
         ----------
         times : function that returns the largest number of one teacher's votes that count in the first T queries
-        losses, counts : the privacy loss, and the counts that one teacher changes, in words
+        losses, counts : words for the accountants' `source`: the privacy losses, and the noisy counts that a teacher
+            changes
         """
         needed = self.needed(teachers)
         return [
@@ -140,7 +141,7 @@ class DistributedGNMax(NoiseShares):
 
 @dataclass(frozen=True)
 class DistributedSparseGNMax(NoiseShares, SparseArgmax):
-    """Table of the counts of each teacher's first k votes, with a share of variance σ²/(n − t) from each of n teachers.
+    """Noisy table of counts of each teacher's first k votes; n teachers each add a share of variance σ²/(n − t).
 
     t is the tolerance. A teacher adds its discrete Gaussian share to every cell, also where it abstains. If k is the
     number of queries, all votes count: the table contains the noisy counts of DistributedGNMax, at the same cost.
@@ -154,7 +155,7 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
         return capped(votes, int(self.k), places=teachers)
 
     def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Gaussian:
-        """Return the Gaussian with the variance of the sum of all shares in one count.
+        """Return the Gaussian with the variance of the noise in one count, the sum of `sent` shares (None: all).
 
         The sum is nearly Gaussian if the standard deviation of a share is above ½.
         """
@@ -169,7 +170,7 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
         return teachers
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
-        """Compute the probabilities of each query's label separately, since the noise of queries is independent."""
+        """Return ln Pr of each query's labels; given the votes, labels of different queries are independent."""
         answers = log_integer_argmax_probabilities(self.counts(votes), self.exact_noise(votes.teachers))
         return np.column_stack([answers, np.full(votes.queries, -np.inf)])
 

@@ -101,7 +101,7 @@ class GNMax(NoisyArgmax):
         ]
 
     def _gdp(self, counts: int) -> Accountant:
-        """Return the Gaussian DP accountant of the counts that one teacher changes per query."""
+        """Return the Gaussian DP accountant of noisy counts of which one teacher changes `counts` per query."""
         return DirectAccountant(
             name="gdp",
             kind=Kind.WORST_CASE,
@@ -186,7 +186,10 @@ class LNMax(NoisyArgmax):
         return sanitised_accountants(votes, per_query, lambda orders: rdp.laplace(self.gamma, orders), theorem, noise)
 
     def _moments(self, name: str, label: str, tried: Array, log_q: Array, *, variant: bool = False) -> list[Accountant]:
-        """Return the moments accountants of PATE 2017, converted to epsilon as published."""
+        """Return the worst-case and the data-dependent moments accountant of PATE 2017, with its conversion to ε.
+
+        `tried` are the moments l, and `log_q` is ln q of Lemma 4 per query. The others are fields of the accountants.
+        """
 
         # The bound α(l) on moment l is the Rényi curve α(l)/l of order l + 1.
         def worst_case(orders: Array) -> Array:

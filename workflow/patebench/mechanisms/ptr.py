@@ -1,7 +1,7 @@
 """The noisy argmax under propose-test-release, which releases labels of all queries at a low cost if votes agree.
 
-The theorem is in `accounting.propose_test_release`, its proof in docs/explanation/proofs-mechanisms.md, and the cost of
-a gap in `mechanisms.gap_divergence`.
+The theorem is in `accounting.propose_test_release`, and its proof in docs/explanation/proofs-mechanisms.md.
+`mechanisms.gap_divergence` bounds the cost of a label by the gap between its two largest counts.
 """
 
 import math
@@ -41,8 +41,8 @@ _LARGEST_EPSILON = 100.0
 class ProposeTestRelease(Mechanism):
     """Propose-test-release: argmax(counts + integer noise) for every query if a test passes, else no answer to any.
 
-    The test passes with high probability if the Rényi divergence of the labels stays below `cost` even if some teachers
-    change. The probability of passing is such that the whole release is (`epsilon`, `failure`)-DP in the worst case.
+    The test passes with high probability if the labels' Rényi divergence stays below `cost` even if some votes change.
+    The probability of passing is such that the whole release is (`epsilon`, `failure`)-DP in the worst case.
 
     If `cost` is too low for the votes, there are no labels. If it is too high, the test needs more teachers to agree to
     pass with the same probability. `cost` must come from public knowledge, such as votes of other teachers on other
@@ -91,16 +91,16 @@ class ProposeTestRelease(Mechanism):
         return Decision(self.order, self.cost, self.total, self.failure)
 
     def gap_cost(self, orders: Sequence[float], teachers: int, classes: int) -> Array:
-        """Return a bound on the Rényi divergence of one label, (orders × (n + 1)), for n = `teachers`.
+        """Return a bound on the Rényi divergence of one label, (orders × (n + 1)), for n = `teachers` teachers.
 
         Column γ = 0 … n is for votes whose two largest counts differ by at least γ.
         """
         return gap_divergence(self.noise, orders, teachers, classes)
 
     def steps(self, votes: Votes) -> int | None:
-        """Return the least number of teachers whose change may raise the labels' divergence above `cost`.
+        """Return the least k for which changed votes of k teachers may raise the labels' divergence above `cost`.
 
-        It is None if no number of teachers can.
+        It is None if no k can.
         """
         (cost,) = self.gap_cost([self.order], votes.teachers, votes.classes)
         return steps(gaps(votes.counts), cost, self.cost)
@@ -115,7 +115,7 @@ class ProposeTestRelease(Mechanism):
         return np.asarray(labels if passes else np.full(votes.queries, NO_ANSWER), dtype=np.int32)
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
-        """Compute the marginal probabilities of each query; either all queries are answered, or none."""
+        """Compute the marginal probabilities of each query, although either all queries are answered or none."""
         answers = log_integer_argmax_probabilities(votes.counts, self.noise.probabilities(votes.teachers))
         p = self.pass_probability(votes)
         with np.errstate(divide="ignore"):
@@ -146,7 +146,7 @@ class ProposeTestRelease(Mechanism):
         ]
 
     def _total_cost(self, votes: Votes, queries: Sequence[int], orders: Array) -> Array:
-        """Return the Rényi divergence of the decision and the first labels (queries, orders)."""
+        """Return the data-dependent Rényi divergence of decision and first T labels, (values of T × orders)."""
         costs = self.gap_cost(tuple(orders), votes.teachers, votes.classes)
         labels = np.cumsum(costs[:, gaps(votes.counts)], axis=1)[:, np.array(queries) - 1].T
         return self.decision.curve(self.steps(votes), labels, orders)
@@ -161,14 +161,14 @@ def suggested(
     headroom: float = 1.3,
     **noise: float,
 ) -> ProposeTestRelease:
-    """Return the mechanism with the least ε at `delta` that would release labels of `public` with `probability`.
+    """Return the mechanism with the least ε at `delta` that would release labels of the votes `public`.
 
     Parameters
     ----------
     kind : class of the mechanism
     public : votes that need no privacy, such as those of the same number of teachers on similar public data
     delta : δ of the release
-    probability : required probability that the test passes, between 0 and 1
+    probability : required probability that the test passes for `public`, between 0 and 1
     headroom : factor, at least 1, on the cost of the public votes, since private votes may be less unanimous
     noise : the parameters of `kind` other than order, cost, epsilon and failure
 
@@ -200,7 +200,10 @@ def suggested(
 
 
 def _least_epsilon(order: float, cost: float, delta: float, k: int, probability: float, below: float) -> float | None:
-    """Return the least epsilon below `below` at which the test passes often enough."""
+    """Return the least ε < `below` at which the test passes with at least `probability`; None if there is none.
+
+    The votes are such that `k` teachers must change theirs to raise the labels' divergence above `cost`.
+    """
 
     def enough(epsilon: float) -> bool:
         total = float(allowance(np.array([order]), epsilon, delta)[0])

@@ -1,8 +1,9 @@
 """Exact outcome probabilities of a noisy argmax, by quadrature in log space.
 
-Class j wins with probability P(j) = ∫ f(x − c_j) Π_{k≠j} F(x − c_k) dx. Every integrand is log-concave, so the location
-of its mass can be predicted. Gauss–Legendre panels cover these locations for all classes of a query. Sums of positive
-terms have a small relative error, however small P(j) is. Distances are in units of the noise scale.
+Class j with count c_j wins with probability P(j) = ∫ f(x − c_j) Π_{k≠j} F(x − c_k) dx, with f and F the density and the
+distribution function of the noise. Every integrand is log-concave, so the location of its mass can be predicted.
+Gauss–Legendre panels cover these locations for all classes of a query. Sums of positive terms have a small relative
+error, however small P(j) is. Distances are in units of the noise scale.
 """
 
 from collections.abc import Callable, Iterator
@@ -41,7 +42,7 @@ _BENDS = (3.0, 6.0, 10.0, 25.0, 50.0)
 
 @dataclass(frozen=True)
 class Histograms:
-    """Vote counts of several queries; each query must have the same number of distinct counts.
+    """Vote counts of several queries, all with the same number of distinct counts.
 
     Parameters
     ----------
@@ -97,7 +98,7 @@ def _solve_block(counts: Array, noise: Noise) -> Array:
 
 
 def _sorted_probabilities(counts: Array, noise: Noise) -> Array:
-    """Return the log probability that each class of descending counts wins."""
+    """Return `log_argmax_probabilities` of rows of `counts` in descending order."""
     rank = ranks(counts)
     result = np.empty(counts.shape)
     # Classes with equal counts are integrated once.
@@ -113,9 +114,10 @@ def _sorted_probabilities(counts: Array, noise: Noise) -> Array:
 
 
 def group_by_ranks(rows: Integers, rank: Integers, portion: Callable[[int], int]) -> Iterator[Integers]:
-    """Yield batches of `rows` whose histograms have the same number of ranks.
+    """Yield batches of `rows`, the indices of some histograms; all histograms of a batch have the same number of ranks.
 
-    `portion` is a function of this number that returns the size of a batch.
+    `rank` (histograms × classes) is the rank of each class by its count. `portion(r)` returns the largest size of a
+    batch for r ranks.
     """
     for most in np.unique(rank[rows, -1]):
         chosen = rows[rank[rows, -1] == most]
@@ -124,7 +126,7 @@ def group_by_ranks(rows: Integers, rank: Integers, portion: Callable[[int], int]
 
 
 def _sum_panels(histograms: Histograms, where: Panels, noise: Noise) -> Array:
-    """Return the log probability that one class of each distinct count wins."""
+    """Return ln Pr[one class with this count wins], (queries × distinct counts), by quadrature on the panels."""
     width = (where.high - where.low)[:, None]
     x = where.low[:, None] + width * NODES
     distance = x[:, :, None] - histograms.values[where.row, None, :]
@@ -148,7 +150,7 @@ def panels(noise: Noise, histograms: Histograms, shift: float = 0.0) -> Panels:
 
 @panels.register
 def _(noise: Gaussian, histograms: Histograms, shift: float = 0.0) -> Panels:
-    """Cut cells near the modes of classes into panels, finely where integrands bend."""
+    """Return panels near the modes of all classes, narrow where ln(integrand) has a large curvature."""
     # The curvature of ln(integrand) is at least 1, so ln(integrand) has dropped by r²/2 at a distance r from its mode.
     # The slope differs by at most `shift` for a neighbour, whose mode is therefore at most `shift` away.
     reach = np.sqrt(2 * _DROP) + shift
@@ -169,12 +171,12 @@ def _(noise: Gaussian, histograms: Histograms, shift: float = 0.0) -> Panels:
 
 
 def _bend(distance: Array, slope: Array) -> Array:
-    """Return the curvature of the logarithm of the normal distribution function."""
+    """Return −(ln Φ)″ at `distance`, where `slope` is (ln Φ)′ and Φ the normal distribution function."""
     return np.where(distance < -1e3, 1.0, slope * (distance + slope))  # the limit, where the formula would cancel
 
 
 def _gaussian_modes(histograms: Histograms) -> Array:
-    """Return the integrand's mode for a class of each distinct count."""
+    """Return the mode of the integrand of a class with each distinct count, (queries × distinct counts)."""
     values = histograms.values
     others = histograms.multiplicity[:, None, :] - np.eye(values.shape[1])
     x = values
@@ -189,7 +191,7 @@ def _gaussian_modes(histograms: Histograms) -> Array:
 
 @panels.register
 def _(noise: Laplace, histograms: Histograms, shift: float = 0.0) -> Panels:
-    """Cut the intervals between successive counts, and above the largest, into panels."""
+    """Return panels between successive counts, and above the largest count."""
     values, classes = histograms.values, int(histograms.multiplicity[0].sum())
     top = np.full((len(values), 1), _DROP + np.log(classes))
     low = np.hstack([values, values[:, -1:] - _DROP])
@@ -211,7 +213,7 @@ def _(noise: Laplace, histograms: Histograms, shift: float = 0.0) -> Panels:
 
 
 def _laplace_slope(histograms: Histograms) -> Array:
-    """Return the least slope of the log integrand just below each distinct count."""
+    """Return the least slope, over the classes, of ln(integrand) just below each distinct count."""
     values, multiplicity = histograms.values, histograms.multiplicity
     above = np.cumsum(multiplicity, axis=1)
     tail = np.exp(-np.abs(values[:, :, None] - values[:, None, :]))

@@ -60,14 +60,14 @@ class SparseArgmax(Mechanism):
         """
 
     def exact_noise(self, teachers: int) -> Noise | IntegerNoise:
-        """Return the exact noise of each count if labels are drawn from a seed, which is not a release.
+        """Return the noise that is added to each count when labels are drawn from a seed, which is not a release.
 
-        It is an `IntegerNoise` if the mechanism then adds integers, and otherwise that of `noise_of`.
+        It is an `IntegerNoise` if the mechanism adds integers even then, and otherwise the result of `noise_of`.
         """
         return self.noise_of(teachers)
 
     def draws_per_count(self, teachers: int) -> int:
-        """Return the number of random draws that add up to the noise of one count."""
+        """Return the number of random draws whose sum is the noise of one count: 1, or one per teacher."""
         return 1
 
     def noisy(self, counts: Counts, teachers: int, rng: Source) -> NDArray[Any]:
@@ -87,7 +87,7 @@ class SparseArgmax(Mechanism):
         return {"labels": np.argmax(noisy, axis=1).astype(np.int32), "noisy_counts": noisy}
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
-        """Compute the probabilities of each query's label separately, since the noise of queries is independent."""
+        """Return ln Pr of each query's labels; given the votes, labels of different queries are independent."""
         answers = log_argmax_probabilities(self.counts(votes) / votes.unit, self.noise_of(votes.teachers))
         return np.column_stack([answers, np.full(votes.queries, -np.inf)])
 
@@ -95,7 +95,7 @@ class SparseArgmax(Mechanism):
         return participations(int(self.k), queries)
 
     def kept(self, votes: Votes) -> NDArray[np.integer]:
-        """Return the votes (teachers × queries), with abstentions in place of votes that do not count."""
+        """Return the vote matrix (teachers × queries) with abstentions in place of the votes beyond the cap `k`."""
         if votes.matrix is None:
             raise PatebenchError(
                 f"{type(self).__name__} counts the first votes of each teacher, but only counts are available; "
@@ -104,7 +104,7 @@ class SparseArgmax(Mechanism):
         return capped(votes.matrix, int(self.k), votes.rounds)
 
     def counts(self, votes: Votes) -> Counts:
-        """Return the sum of the votes that count, (queries × classes), in units of 1/`votes.unit`; read-only."""
+        """Return the sums of the votes within the cap, (queries × classes), in units of 1/`votes.unit`; read-only."""
         known = _COUNTS.setdefault(votes, {})
         if self not in known:
             if votes.weighted is None:
@@ -117,7 +117,7 @@ class SparseArgmax(Mechanism):
     def accountants(self, votes: Votes) -> list[Accountant]:
 
         def any_votes(queries: int) -> int:
-            """Return the largest number of cells that one teacher changes, for any votes."""
+            """Return the largest number of cells that one teacher can change in tables of `queries` queries."""
             return 2 * participations(int(self.k), queries, votes.rounds)
 
         worst_case = self.worst_case(any_votes, votes.teachers)
@@ -135,23 +135,23 @@ class SparseArgmax(Mechanism):
 
     @abstractmethod
     def worst_case(self, cells: Cells, teachers: int) -> list[Accountant]:
-        """Return worst-case accountants if neighbours' tables of T queries differ in at most `cells(T)` cells, by 1."""
+        """Return worst-case accountants if at most `cells(T)` cells of T queries differ, by 1, between neighbours."""
 
     def exact(self, cells: Cells) -> list[Accountant]:
-        """Return accountants of the exact divergence between given votes and their worst neighbour.
+        """Return accountants of the exact divergence between given votes and their worst neighbour; by default, none.
 
-        The worst neighbour's table of T queries differs by one in `cells(T)` cells, and no neighbour's in more cells.
-        The base class returns an empty list.
+        In tables of T queries, the worst neighbour differs by 1 in `cells(T)` cells, and no neighbour differs in more
+        cells.
         """
         return []
 
 
 @dataclass(frozen=True)
 class SparseGNMax(SparseArgmax):
-    """Table of counts + N(0, σ²); the whole table is √(2k)/σ-GDP for any number of queries.
+    """Table of counts + N(0, σ²), of the first k votes of each teacher; √(2k)/σ-GDP for any number of queries.
 
-    If k is the number of queries, the table has the noisy counts of GNMax, at the cost of GNMax by Gaussian DP. For
-    votes with weights, the table has sums of weights and is 2√k/σ-GDP.
+    If k is the number of queries, the table contains the noisy counts of GNMax, and its Gaussian DP cost is that of
+    GNMax. For votes with weights, the table contains sums of weights and is 2√k/σ-GDP.
     """
 
     weights = True
@@ -222,7 +222,7 @@ class SparseGNMax(SparseArgmax):
 
 @dataclass(frozen=True)
 class SparseLNMax(SparseArgmax):
-    """Table of counts + Lap(1/γ); the whole table is 2kγ-DP for any number of queries.
+    """Table of counts + Lap(1/γ), of the first k votes of each teacher; 2kγ-DP for any number of queries.
 
     Each changed cell changes by one, so it is γ-DP, also with discrete Laplace noise. Unchanged cells cost nothing.
     """

@@ -7,7 +7,7 @@ Theorem. Let the outcomes of the tests be (ε, δ)-private. Let F bound, for eve
 that some query is answered whose plurality differs between them. Then the release is (ε, δ + F)-private.
 
 F = T·failure for T queries in the worst case. For given votes and all their neighbours, in both directions, F =
-failure·#{q: d(q) ≤ 1}, where d is the distance. Proof: docs/explanation/proofs-mechanisms.md, "Stable releases".
+failure·#{q: d(q) ≤ 1}, with d the `distance`. Proof: docs/explanation/proofs-mechanisms.md, "Stable releases".
 """
 
 import math
@@ -110,7 +110,7 @@ class StableArgmax(Mechanism):
         return [*worst_case, *exact_accountant.accountants(votes, self.neighbours), *self._split_accountants(votes)]
 
     def _split_accountants(self, votes: Votes) -> list[Accountant]:
-        """Return exact accountants of the tests' outcomes, without the labels."""
+        """Return exact accountants of the tests; `failure` in δ covers each label that one teacher can change."""
         # A label differs between neighbours only if one teacher can change the plurality. For each such query,
         # `failure`, which bounds the probability of an answer, is added to δ.
         may_change = np.concatenate([[0], np.cumsum(distance(votes.counts) <= 1)])  # of the first T queries
@@ -129,7 +129,7 @@ class StableArgmax(Mechanism):
         ]
 
     def _log_test(self, counts: Counts) -> Array:
-        """Return the log probabilities of an answer and of none (queries, 2)."""
+        """Return ln Pr[answer] and ln Pr[no answer] of each query, (queries, 2)."""
         missing = np.asarray(self.epsilon * (1.0 - distance(counts)) - math.log(2 * self.failure))
         noise = Laplace(1.0)
         return np.column_stack([noise.log_distribution(-missing), noise.log_distribution(missing)])
@@ -150,8 +150,8 @@ class SparseVector(Mechanism):
     """Sparse vector technique: the plurality if d + ν > threshold + ρ, else no answer; d is the query's `distance`.
 
     After `cutoff` unanswered queries, no query is answered. The noise ρ is drawn once, and ν for every query. A query
-    with d ≤ 1, whose plurality one teacher may change, is answered with probability at most `failure`. So T·failure is
-    added to the δ of the tests of T queries, which `accounting.sparse_vector` computes.
+    with d ≤ 1, whose plurality one teacher may change, is answered with probability at most `failure`. The cost of the
+    tests of T queries is from `accounting.sparse_vector`, and T·failure is added to its δ.
     """
 
     answering: ClassVar[Answering] = Answering.IN_SEQUENCE
@@ -211,7 +211,7 @@ class SparseVector(Mechanism):
         return np.clip(result, 0.0, 1 - 1e-16)
 
     def _threshold_nodes(self, distances: NDArray[np.int64]) -> tuple[Array, Array]:
-        """Return quadrature nodes and weights for the noise of the threshold."""
+        """Return quadrature nodes and weights for the threshold's noise ρ; `distances` are those of the queries."""
         noise = self.noises[0]
         edge = _REACH * noise.scale
         # Panels end at kinks of the integrand.
@@ -227,9 +227,10 @@ class SparseVector(Mechanism):
 class StableSVT(SparseVector):
     """Sparse vector technique with Laplace noise of scale b₁ on the threshold and b₂ on the distances.
 
-    All tests together are ε-DP: 1/b₁ + 2c/b₂ = ε for c = `cutoff`, split as 1 : (2c)^{2/3}, which minimises the noise
-    of a comparison (Lyu, Su, Li 2017, section 4.2). The paper draws a new threshold after each unstable query and
-    composes c runs. Here one threshold is used for all queries, and its cost counts once.
+    All tests together are ε-DP, with ε = 1/b₁ + 2c/b₂ and c = `cutoff`. The ratio of the two terms is 1 : (2c)^{2/3},
+    which minimises the noise of a comparison (Lyu, Su, Li 2017, section 4.2). Bassily, Thakkar and Thakurta 2018 draw a
+    new threshold after each unstable query and compose c runs. Here one threshold is used for all queries, and its cost
+    counts once.
     """
 
     shown = Shown("stable SVT", color="purple", marker="p")
@@ -249,7 +250,7 @@ class StableSVT(SparseVector):
     def threshold(self) -> float:
         """Return the threshold 1 + z such that a query with d = 1 passes the test with probability at most `failure`.
 
-        For b₁ < b₂, Pr[ν − ρ > z] = (b₂² e^{−z/b₂} − b₁² e^{−z/b₁})/(2b₂² − 2b₁²).
+        It passes if ν − ρ > z. For b₁ < b₂, Pr[ν − ρ > z] = (b₂² e^{−z/b₂} − b₁² e^{−z/b₁})/(2b₂² − 2b₁²).
         """
         first, second = (noise.scale for noise in self.noises)
         return 1 - second * math.log(2 * self.failure * (1 - (first / second) ** 2))

@@ -1,4 +1,4 @@
-"""Additive secret sharing modulo 2⁶⁴: all shares add up to a value, but any set without one of them leaks nothing."""
+"""Additive secret sharing modulo 2⁶⁴: the sum of all shares is the secret; any set without one share leaks nothing."""
 
 from collections.abc import Iterable, Mapping
 from functools import reduce
@@ -23,7 +23,7 @@ def sum_shares(words: Iterable[Words]) -> Words:
 
 
 def encode_votes(votes: NDArray[np.integer], classes: int) -> NDArray[np.int64]:
-    """Return one teacher's `votes` (queries,) in one-hot form (queries × classes); the row is 0 where it abstains."""
+    """Return one teacher's `votes` (queries,) in one-hot form (queries × classes); rows of abstentions are 0."""
     result = np.zeros((len(votes), classes), dtype=np.int64)
     (voted,) = np.nonzero(votes != ABSTAINED)
     result[voted, votes[voted]] = 1
@@ -43,7 +43,7 @@ def split_votes(
     """Return additive shares of noisy one-hot votes, (aggregators × teachers × queries × classes).
 
     All shares except those of the last aggregator are random numbers that do not depend on the votes. Those of the last
-    are the noisy votes minus all others, modulo 2⁶⁴: to anyone who does not know one of the others, they are uniform.
+    are the noisy votes minus all others, modulo 2⁶⁴: to anyone who lacks one of the other shares, they are uniform.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def split_votes(
     teachers : (teachers,) int array
         Numbers of these teachers in the ensemble. A teacher's counted votes depend only on its row of `votes` and its
         number, not on which other teachers are in `votes`.
-    ensemble : number of all teachers
+    ensemble : number of teachers in the whole ensemble
     """
     for_masks, for_noise = draws.source("masks").spawn(ensemble), draws.source().spawn(ensemble)
     shares = np.empty((aggregators, *votes.shape, classes), dtype=np.uint64)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SoftVotes:
-    """Sum of the teachers' class probabilities, softened at each temperature: (temperatures, queries, classes)."""
+    """Sum over teachers of class probabilities, softened at each temperature: (temperatures, queries, classes)."""
 
     def __init__(self, temperatures: Sequence[float], queries: int, classes: int) -> None:
         self.temperatures = tuple(temperatures)
@@ -38,7 +38,7 @@ class SoftVotes:
 
 
 def finite_opinions(teachers: "TrainedTeachers", queries: NDArray[Any]) -> NDArray[np.floating]:
-    """Return the teachers' log-probabilities (teachers, queries, classes), uniform for a query with a NaN.
+    """Return the teachers' log-probabilities (teachers, queries, classes); where one is NaN, all classes are equal.
 
     A teacher whose training has diverged computes NaN. It still votes, and the other teachers' outputs stay usable.
     """

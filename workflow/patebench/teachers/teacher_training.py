@@ -94,7 +94,7 @@ def train(
 def _train_stacks(
     template: Network, shards: Sequence[Shard], seeds: Sequence[int], done: Done
 ) -> Iterator[tuple[list[int], Stack]]:
-    """Train networks with the same number of training steps as one stack."""
+    """Train networks in stacks, one for each number of training steps, and yield as `train` does."""
     groups: dict[int, list[int]] = defaultdict(list)
     for position, (_, y) in enumerate(shards):
         groups[steps(len(y), template.recipe)].append(position)
@@ -108,7 +108,7 @@ def _train_stacks(
 def _untrained_stack(
     template: Network, shards: Sequence[Shard], seeds: Sequence[int], members: Sequence[int], places: Sequence[int]
 ) -> Stack:
-    """Return a stack of teachers, with placeholders for those of other groups."""
+    """Return an untrained stack of the teachers at `places`; those that are not in `members` become placeholders."""
     x, y = shards[members[0]]
     # A stack always has the same shape: the shape changes rounding, and without placeholders it would depend on the
     # sizes of the shards, which may be private.
@@ -121,7 +121,11 @@ def _untrained_stack(
 def _train_in_halves(
     stack_of: Callable[[Sequence[int]], Stack], members: Sequence[int], places: list[int], ready: int, done: Done
 ) -> Iterator[tuple[list[int], Stack]]:
-    """Train teachers as one stack, halved until it fits into memory."""
+    """Train the teachers at `places` as one stack, halved until it fits into memory; yield as `train` does.
+
+    `stack_of` returns the untrained stack. Teachers that are not in `members` are placeholders. `ready` teachers are
+    already trained.
+    """
     positions = [place for place in places if place in members]
     if not positions:
         return
