@@ -142,7 +142,7 @@ class Mechanism(ABC):
         """Draw a label for each query, (queries,), with noise from `rng`; NO_ANSWER if a query is not answered."""
 
     def released(self, votes: Votes, rng: Source) -> dict[str, NDArray[Any]]:
-        """Draw a release. Return its arrays: "labels" and, for some mechanisms, "noisy_counts" or "reports"."""
+        """Draw all released arrays: "labels" and, for some mechanisms, "noisy_counts" or the teachers' "reports"."""
         return {"labels": self.release(votes, rng)}
 
     def student_labels(self, votes: Votes) -> Labels:
@@ -201,7 +201,7 @@ class Mechanism(ABC):
         return one_by_one(counts, log_probabilities)
 
     def most_participation(self, queries: int) -> int:
-        """Return the largest number of the first `queries` queries in which one teacher takes part; by default, all."""
+        """Return in how many of the first `queries` queries one teacher takes part at most; by default, in all."""
         return queries
 
     def accountants(self, votes: Votes) -> list[Accountant]:
@@ -209,11 +209,14 @@ class Mechanism(ABC):
         return exact_accountant.accountants(votes, self.neighbours)
 
     def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:
-        """Return accountants of data-dependent bounds that may be published because `noise` is added; default: []."""
+        """Return accountants of data-dependent bounds that may be published, as `noise` is added; by default, []."""
         return []
 
     def teacher_costs(self, votes: Votes, queries: Sequence[int], delta: float) -> list[dict[str, float | str]]:
-        """Return individual teachers' ε at `delta` of the first T queries, a record per T in `queries`; [] if equal."""
+        """Return one record per T in `queries`: individual teachers' ε at `delta` for the first T queries.
+
+        Return [] if all teachers have the same ε.
+        """
         return []
 
     def per_query_cost(self, teachers: int, classes: int) -> PerQueryCost | None:

@@ -255,7 +255,10 @@ class InteractiveGNMax(ConfidentGNMax):
         return votes.counts if votes.predictions is None else votes.counts - votes.teachers * votes.predictions
 
     def _per_query(self, votes: Votes) -> Iterator[exact.Pairs]:
-        """Yield neighbours by class, not by rank: classes with equal counts may have different predictions."""
+        """Yield the outcome distributions of `votes` and all neighbours, with classes in place of ranks.
+
+        Classes with equal counts, and thus of the same rank, may have different predictions.
+        """
         differences = self._differences(votes)
         order = np.argsort(-votes.counts, axis=1, kind="stable")
         ordered = np.take_along_axis(votes.counts, order, axis=1)

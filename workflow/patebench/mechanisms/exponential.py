@@ -22,7 +22,7 @@ from patebench.mechanisms.neighbours import refine_near_certain
 class Exponential(Mechanism):
     """Exponential mechanism: Pr[class j] ∝ exp(ε·n_j/2) for the count n_j of class j; each query is ε-DP.
 
-    The privacy loss of a query even lies in an interval of length ε, its bounded range (Durfee & Rogers 2019). Proof:
+    The privacy loss of a query lies in an interval of length ε, its bounded range (Durfee & Rogers 2019). Proof:
     docs/explanation/proofs-mechanisms.md, "The exponential mechanism".
     """
 

@@ -88,7 +88,7 @@ class _Side(NamedTuple):
     def excess(self, order: float) -> Array:
         """Return an upper bound on P·f(r), the term of this outcome in Σ P^α P′^{1−α} − 1, for α = `order`.
 
-        r = ln(P/P′) and f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1).
+        P and P′ are the outcome's probabilities, r = ln(P/P′), and f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1).
         """
         value = _product(self.log_weight, (order - 1) * self.ratio)
         rounding = 2 * _STEP * np.abs(value)
@@ -179,7 +179,7 @@ class _Window:
 
 
 class _Ties(NamedTuple):
-    """Order of the indices of the classes t, b and J: of tied classes, the one with the lowest index wins."""
+    """Order of the indices of three classes, which decides ties: the class with the lowest index wins."""
 
     # t loses a vote to b, which is x votes behind; J has the largest noisy score y of all others.
     t: tuple[int, int]  # steps (in y, in x) before the sums for t are read
@@ -198,11 +198,11 @@ _ORDERS = (
 
 
 def _outcomes_first_loses(window: _Window, low: int, high: int, other_classes: bool) -> list[list[_Outcome]]:
-    """Return the outcome of each winner, for each order of the classes' indices, if the first class loses the vote.
+    """Return the outcomes, one per winner and per order of the classes' indices, if the largest count loses the vote.
 
-    The vote moves from the first class t to class b, and J is the class with the largest noisy score y among all
-    others. If `other_classes` is False, there is no J. result[i][j] is for the order `_ORDERS[i]` and the j-th of the
-    winners t, b and J. Its arrays are (x, y): b is x votes behind t, with x from `low` to `high`.
+    The vote moves from t, the class with the largest count, to class b. J is the class with the largest noisy score y
+    among all others; if `other_classes` is False, there is none. result[i][j] is for the order `_ORDERS[i]` and the
+    j-th of the winners t, b and J. Its arrays are (x, y): b is x votes behind t, with x from `low` to `high`.
     """
     # The tables of sums are larger than the outcomes, which read them at up to three steps beyond x and y.
     x, z = np.arange(low - 3, high + 2)[:, None], np.arange(window.low - 1, window.summed + 1)
@@ -253,7 +253,10 @@ def _most_probable(window: _Window, here: Array, there: Array, small: Sequence[_
 
 
 def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int) -> Array:
-    """Return an upper bound on Σ P^α P′^{1−α} − 1 of a label, (orders × gaps), if the first class loses the vote."""
+    """Return an upper bound on Σ P^α P′^{1−α} − 1 of a label, (orders × gaps), if the largest count loses a vote.
+
+    `caps` are upper bounds on the same quantity of the noisy counts, one per order.
+    """
     result = np.zeros((len(orders), window.teachers + 1))
     rows = max(1, _CELLS // (window.summed - window.low))
     # An upper bound on Pr[Y* ≥ high] + Pr[Y < low].
@@ -277,7 +280,10 @@ def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int
 
 
 def _tail_probabilities(window: _Window, classes: int, most: int) -> Array:
-    """Return Pr[Y* ≥ y], (scores × gaps); Y* is stochastically at least the largest score of unchanged classes."""
+    """Return Pr[Y* ≥ y] for each noisy score y and each gap 0 … `most` between the two largest counts, (scores × gaps).
+
+    Y* is stochastically at least the largest noisy score of the classes whose counts do not change.
+    """
     y, gap = np.arange(window.low, window.high)[:, None], np.arange(most + 1)
     # Pr[Y* ≥ y], with each class γ votes behind the first
     reached: Array = -np.expm1((classes - 2) * window.cdf(y - 1 + gap))
@@ -286,7 +292,11 @@ def _tail_probabilities(window: _Window, classes: int, most: int) -> Array:
 
 
 def _running_maximum(way: Sequence[Sequence[_Side]], order: float) -> Array:
-    """Return the running maximum over y of Σ P^α P′^{1−α} − 1 of a label given Y = y, in the worst class order."""
+    """Return the running maximum over y of Σ P^α P′^{1−α} − 1 of a label, (x, y), for the worst order of the classes.
+
+    y is the largest noisy score of the classes whose counts do not change. `way` contains the terms of the outcomes in
+    one direction, for each order of the classes' indices in `_ORDERS`.
+    """
     worst: Array = np.zeros(())
     for ties, three in zip(_ORDERS, way, strict=True):
         excess = three[0].excess(order) + three[1].excess(order) + three[2].excess(order)
@@ -300,7 +310,10 @@ def _running_maximum(way: Sequence[Sequence[_Side]], order: float) -> Array:
 
 
 def _bound_neither(window: _Window, order: float, cap: float) -> Array:
-    """Return an upper bound on Σ P^α P′^{1−α} − 1 of a label, (gaps,), if the vote moves between other classes."""
+    """Return an upper bound on Σ P^α P′^{1−α} − 1 of a label, (gaps,), if the largest count does not change.
+
+    `cap` is an upper bound on the same quantity of the noisy counts, and α is `order`.
+    """
     loses, gains = (_observed_moment(window, order, step) for step in (1, -1))
     below = window.noise.reach(_BELOW + window.exponent)
     y, gap = np.arange(-below, window.high + 1)[:, None], np.arange(window.teachers + 1)
@@ -315,7 +328,10 @@ def _bound_neither(window: _Window, order: float, cap: float) -> Array:
 
 
 def _observed_moment(window: _Window, order: float, step: int) -> Array:
-    """Return, for each u, an upper bound on Σ P^α P′^{1−α} − 1 of a score that is observed only if its noise ≥ u."""
+    """Return, for each u, an upper bound on Σ P^α P′^{1−α} − 1 of a score that is observed only if its noise ≥ u.
+
+    `step` is 1 for the class that loses a vote and −1 for the class that gains it; α is `order`.
+    """
     u = np.arange(window.low + 2, window.summed + window.teachers + 1)
     # The noise z is observed only if z ≥ u. The same score needs noise z on D and z + `step` on D′, with a step of 1
     # for the class that loses a vote.

@@ -107,7 +107,7 @@ def _apply_changes(counts: Counts, multiplicity: Integers, loses: Integers, gain
 
 
 def _share_nodes(number: Integers, counts: Counts, rank: Integers, noise: Noise) -> Pairs:
-    """Return the outcome distributions of `counts` and all neighbours, computed on shared quadrature nodes."""
+    """Return the outcome distributions of the histograms `counts` and all neighbours, on shared quadrature nodes."""
     histograms = Histograms.of(counts.astype(np.float64), rank, noise.scale)
     own, other = _integrals(histograms, noise)
     row, loses, gains = _list_changes(histograms.multiplicity, counts[:, -1])

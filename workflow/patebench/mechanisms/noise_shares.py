@@ -155,7 +155,7 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
         return capped(votes, int(self.k), places=teachers)
 
     def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Gaussian:
-        """Return the Gaussian with the variance of the noise in one count, the sum of `sent` shares (None: all).
+        """Return the Gaussian with the variance of the noise in one count: `sent` teachers (None: all) add shares.
 
         The sum is nearly Gaussian if the standard deviation of a share is above ½.
         """

@@ -101,7 +101,7 @@ class GNMax(NoisyArgmax):
         ]
 
     def _gdp(self, counts: int) -> Accountant:
-        """Return the Gaussian DP accountant of noisy counts of which one teacher changes `counts` per query."""
+        """Return the Gaussian DP accountant of noisy counts, `counts` of which one teacher changes per query by 1."""
         return DirectAccountant(
             name="gdp",
             kind=Kind.WORST_CASE,

@@ -115,7 +115,7 @@ class ProposeTestRelease(Mechanism):
         return np.asarray(labels if passes else np.full(votes.queries, NO_ANSWER), dtype=np.int32)
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
-        """Compute the marginal probabilities of each query, although either all queries are answered or none."""
+        """Return ln of the marginal probabilities of each query; together, all queries are answered or none is."""
         answers = log_integer_argmax_probabilities(votes.counts, self.noise.probabilities(votes.teachers))
         p = self.pass_probability(votes)
         with np.errstate(divide="ignore"):
@@ -146,7 +146,7 @@ class ProposeTestRelease(Mechanism):
         ]
 
     def _total_cost(self, votes: Votes, queries: Sequence[int], orders: Array) -> Array:
-        """Return the data-dependent Rényi divergence of decision and first T labels, (values of T × orders)."""
+        """Return the data-dependent Rényi divergence of the decision and the first T labels, (values of T × orders)."""
         costs = self.gap_cost(tuple(orders), votes.teachers, votes.classes)
         labels = np.cumsum(costs[:, gaps(votes.counts)], axis=1)[:, np.array(queries) - 1].T
         return self.decision.curve(self.steps(votes), labels, orders)
@@ -161,14 +161,14 @@ def suggested(
     headroom: float = 1.3,
     **noise: float,
 ) -> ProposeTestRelease:
-    """Return the mechanism with the least ε at `delta` that would release labels of the votes `public`.
+    """Return the mechanism with the least ε at `delta` whose test passes for the votes `public`, with `probability`.
 
     Parameters
     ----------
     kind : class of the mechanism
     public : votes that need no privacy, such as those of the same number of teachers on similar public data
     delta : δ of the release
-    probability : required probability that the test passes for `public`, between 0 and 1
+    probability : required probability that the test passes, between 0 and 1
     headroom : factor, at least 1, on the cost of the public votes, since private votes may be less unanimous
     noise : the parameters of `kind` other than order, cost, epsilon and failure
 

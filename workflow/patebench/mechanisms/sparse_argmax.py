@@ -135,7 +135,7 @@ class SparseArgmax(Mechanism):
 
     @abstractmethod
     def worst_case(self, cells: Cells, teachers: int) -> list[Accountant]:
-        """Return worst-case accountants if at most `cells(T)` cells of T queries differ, by 1, between neighbours."""
+        """Return worst-case accountants if neighbours' tables of T queries differ by 1 in at most `cells(T)` cells."""
 
     def exact(self, cells: Cells) -> list[Accountant]:
         """Return accountants of the exact divergence between given votes and their worst neighbour; by default, none.
@@ -148,7 +148,7 @@ class SparseArgmax(Mechanism):
 
 @dataclass(frozen=True)
 class SparseGNMax(SparseArgmax):
-    """Table of counts + N(0, σ²), of the first k votes of each teacher; √(2k)/σ-GDP for any number of queries.
+    """Table of the counts of each teacher's first k votes + N(0, σ²); it is √(2k)/σ-GDP for any number of queries.
 
     If k is the number of queries, the table contains the noisy counts of GNMax, and its Gaussian DP cost is that of
     GNMax. For votes with weights, the table contains sums of weights and is 2√k/σ-GDP.
@@ -222,7 +222,7 @@ class SparseGNMax(SparseArgmax):
 
 @dataclass(frozen=True)
 class SparseLNMax(SparseArgmax):
-    """Table of counts + Lap(1/γ), of the first k votes of each teacher; 2kγ-DP for any number of queries.
+    """Table of the counts of each teacher's first k votes + Lap(1/γ); it is 2kγ-DP for any number of queries.
 
     Each changed cell changes by one, so it is γ-DP, also with discrete Laplace noise. Unchanged cells cost nothing.
     """

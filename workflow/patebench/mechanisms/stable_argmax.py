@@ -110,9 +110,11 @@ class StableArgmax(Mechanism):
         return [*worst_case, *exact_accountant.accountants(votes, self.neighbours), *self._split_accountants(votes)]
 
     def _split_accountants(self, votes: Votes) -> list[Accountant]:
-        """Return exact accountants of the tests; `failure` in δ covers each label that one teacher can change."""
-        # A label differs between neighbours only if one teacher can change the plurality. For each such query,
-        # `failure`, which bounds the probability of an answer, is added to δ.
+        """Return exact accountants of the tests' outcomes, without the labels.
+
+        A label differs between neighbours only if one teacher can change the plurality. For each such query, `failure`,
+        which bounds the probability of an answer, is added to δ.
+        """
         may_change = np.concatenate([[0], np.cumsum(distance(votes.counts) <= 1)])  # of the first T queries
 
         def tests(counts: Counts) -> Iterator[exact.Pairs]:
@@ -193,7 +195,7 @@ class SparseVector(Mechanism):
         return log_p
 
     def _answered(self, distance: NDArray[np.int64]) -> Array:
-        """Return the probability that each query of a release is answered."""
+        """Return Pr[answered] for each query of a release, (queries,), whose distances are `distance`."""
         values, which = np.unique(distance, return_inverse=True)
         rho, mass = self._threshold_nodes(values)
         of_test = self.noises[1]

@@ -51,7 +51,8 @@ def split_votes(
     teachers : (teachers,) int array
         Numbers of these teachers in the ensemble. A teacher's counted votes depend only on its row of `votes` and its
         number, not on which other teachers are in `votes`.
-    ensemble : number of teachers in the whole ensemble
+    draws : source of the random numbers and of the noise
+    ensemble : number of teachers in the whole ensemble, also those that are not in `votes`
     """
     for_masks, for_noise = draws.source("masks").spawn(ensemble), draws.source().spawn(ensemble)
     shares = np.empty((aggregators, *votes.shape, classes), dtype=np.uint64)

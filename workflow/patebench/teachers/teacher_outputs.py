@@ -38,7 +38,7 @@ class SoftVotes:
 
 
 def finite_opinions(teachers: "TrainedTeachers", queries: NDArray[Any]) -> NDArray[np.floating]:
-    """Return the teachers' log-probabilities (teachers, queries, classes); where one is NaN, all classes are equal.
+    """Return the teachers' log-probabilities (teachers, queries, classes), uniform over the classes if one is NaN.
 
     A teacher whose training has diverged computes NaN. It still votes, and the other teachers' outputs stay usable.
     """

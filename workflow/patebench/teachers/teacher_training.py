@@ -68,7 +68,7 @@ def train(
     make_teacher : returns an unfitted learner
     shards : samples and labels of each teacher
     seeds : one seed per shard
-    done : progress callback
+    done : progress callback, called with the number of trained teachers
     stacked : train networks in stacks; by default on a GPU only. Other learners, and networks with layers that cannot
         be stacked (`stackable`), are always trained one by one.
 
@@ -94,7 +94,7 @@ def train(
 def _train_stacks(
     template: Network, shards: Sequence[Shard], seeds: Sequence[int], done: Done
 ) -> Iterator[tuple[list[int], Stack]]:
-    """Train networks in stacks, one for each number of training steps, and yield as `train` does."""
+    """Train networks in stacks, one stack per number of training steps, and yield as `train` does."""
     groups: dict[int, list[int]] = defaultdict(list)
     for position, (_, y) in enumerate(shards):
         groups[steps(len(y), template.recipe)].append(position)
