@@ -268,7 +268,7 @@ def cap_per_class(sound, votes):
 
 
 def few_places(sound, votes):
-    kept = sound.kept(votes)
+    kept = sound.votes_within_cap(votes)
     return np.where(np.cumsum(kept != -1, axis=0) <= 5, kept, -1)
 
 
@@ -335,7 +335,7 @@ def noise_of_units(sound, votes, rng):
 
 
 def silence_adds_no_noise(sound, votes, rng):
-    noisy, kept = sound.counts(votes).copy(), sound.kept(votes)
+    noisy, kept = sound.counts(votes).copy(), sound.votes_within_cap(votes)
     for row, source in zip(kept, rng.spawn(votes.teachers), strict=True):
         noisy += np.where((row != -1)[:, None], sound.share(votes.teachers, noisy.shape, source), 0)
     return {"labels": plurality(noisy), "noisy_counts": noisy}
@@ -499,14 +499,14 @@ BOUNDS_ARE_WRONG = {
 }
 
 TABLES = {
-    "no cap": fault(SparseGNMax(1, 3.0), kept=lambda sound, votes: votes.matrix),
+    "no cap": fault(SparseGNMax(1, 3.0), votes_within_cap=lambda sound, votes: votes.matrix),
     "no cap, unsaid": fault(
         SparseGNMax(1, 3.0),
         released=lambda sound, votes, rng: SparseGNMax(float(votes.queries), sound.sigma).released(votes, rng),
     ),
-    "a cap for each class": fault(SparseLNMax(1, 0.5), kept=cap_per_class),
+    "a cap for each class": fault(SparseLNMax(1, 0.5), votes_within_cap=cap_per_class),
     "votes count twice": fault(TABLE, counts=lambda sound, votes: 2 * sound.counts(votes)),
-    "places are full": fault(TABLE, kept=few_places),
+    "places are full": fault(TABLE, votes_within_cap=few_places),
     "sensitivity √k": fault(
         TABLE,
         accountants=stating(lambda sound, T, delta: independent.gaussian_dp(np.sqrt(sound.k) / sound.sigma, delta)),

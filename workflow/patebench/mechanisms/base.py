@@ -360,14 +360,14 @@ def check_drawable(mechanism: Mechanism, votes: Votes) -> None:
     agree, with weights if `votes` have weights. So the error depends on no private vote.
     """
     label = np.zeros(votes.teachers, np.int8)
-    made_up = Votes.of(label[:, None], votes.classes, abstentions=votes.abstentions)
+    artificial_votes = Votes.of(label[:, None], votes.classes, abstentions=votes.abstentions)
     if votes.weighted is not None:
         rows = WeightedVotes(np.full((votes.teachers, 1), votes.unit), label, np.arange(votes.teachers))
-        made_up = Votes.from_weights(rows, votes.teachers, votes.classes)
+        artificial_votes = Votes.from_weights(rows, votes.teachers, votes.classes)
     if votes.predictions is not None:
-        made_up = made_up.with_predictions(votes.predictions[:1])
+        artificial_votes = artificial_votes.with_predictions(votes.predictions[:1])
     for most in (True, False):
-        mechanism.released(replace(made_up, rounds=(1,) if votes.rounds else ()), Rehearsal(most))
+        mechanism.released(replace(artificial_votes, rounds=(1,) if votes.rounds else ()), Rehearsal(most))
 
 
 def check_abstentions(mechanism: Mechanism, votes: Votes) -> None:

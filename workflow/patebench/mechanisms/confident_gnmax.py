@@ -67,7 +67,7 @@ class ConfidentGNMax(Mechanism):
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
         """Yield outcome distributions of histograms `counts` and their neighbours; the last outcome is "no answer"."""
         for pairs in self._answer.neighbours(counts):
-            yield self._with_test(pairs, counts[pairs.histogram, 0], _top_after(counts, pairs))
+            yield self._with_test(pairs, counts[pairs.histogram, 0], _largest_counts_after(counts, pairs))
 
     def _with_test(self, pairs: exact.Pairs, statistic: ArrayLike, statistic_neighbour: ArrayLike) -> exact.Pairs:
         """Multiply the probabilities of answers in `pairs` by Pr[answered], and append "no answer" as the last outcome.
@@ -86,10 +86,10 @@ class ConfidentGNMax(Mechanism):
             multiplicity=np.pad(pairs.multiplicity, ((0, 0), (0, 1)), constant_values=1),
         )
 
-    def log_answered(self, top: ArrayLike) -> tuple[Array, Array]:
-        """Return ln Pr[answered] and ln Pr[no answer] of queries with the test statistics `top`."""
+    def log_answered(self, statistic: ArrayLike) -> tuple[Array, Array]:
+        """Return ln Pr[answered] and ln Pr[no answer] of queries with these values of the test statistic."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            above = (np.asarray(top, dtype=np.float64) - self.threshold) / self.sigma1
+            above = (np.asarray(statistic, dtype=np.float64) - self.threshold) / self.sigma1
         above = np.where(np.isnan(above), 0.0 if self.sigma1 > 0 else np.inf, above)
         return log_ndtr(above), log_ndtr(-above)
 
@@ -121,13 +121,13 @@ class ConfidentGNMax(Mechanism):
         divergence of the answer. The divergence of test and answer is at most ln((1−s)^α (1−s′)^{1−α} + s^α s′^{1−α}
         e^{(α−1)D})/(α−1). The result is for the worst s′ that one vote can cause.
         """
-        top, log_q = rows.T
+        statistic, log_q = rows.T
         answer = log_expm1((orders - 1) * rdp.gaussian_data_dependent(log_q, self.sigma2, orders))
-        log_p = np.stack(self.log_answered(top), axis=1)
+        log_p = np.stack(self.log_answered(statistic), axis=1)
         ones = np.ones(log_p.shape, dtype=np.int64)
         worst = np.zeros_like(answer)
         for change in (-1, 0, 1):
-            log_p_neighbour = np.stack(self.log_answered(top + change), axis=1)
+            log_p_neighbour = np.stack(self.log_answered(statistic + change), axis=1)
             test = log_expm1((orders - 1) * exact.divergence(log_p, log_p_neighbour, ones, orders))
             log_s, log_s_neighbour = log_p[:, :1], log_p_neighbour[:, :1]
             with np.errstate(invalid="ignore"):
@@ -142,8 +142,8 @@ class ConfidentGNMax(Mechanism):
         (queries, 2) contains the test statistic and `log_q` of each query. Rényi divergences cannot be averaged, so the
         expected cost is not a bound.
         """
-        top, log_q = rows.T
-        answered, unanswered = self.log_answered(top)
+        statistic, log_q = rows.T
+        answered, unanswered = self.log_answered(statistic)
         test = rdp.gaussian_data_dependent(np.minimum(answered, unanswered), math.sqrt(2) * self.sigma1, orders)
         answer = rdp.gaussian_data_dependent(log_q, self.sigma2, orders)
         return test + np.exp(answered)[:, None] * answer
@@ -212,7 +212,7 @@ class ConfidentGNMax(Mechanism):
         return GNMax(self.sigma2)
 
 
-def _top_after(counts: Counts, pairs: exact.Pairs) -> NDArray[np.int64]:
+def _largest_counts_after(counts: Counts, pairs: exact.Pairs) -> NDArray[np.int64]:
     """Return the largest count of each neighbour in `pairs`; `counts` are the histograms, in descending order."""
     top, second = counts[pairs.histogram, 0], counts[pairs.histogram, 1]
     falls = (pairs.loses == 0) & (top > second)
@@ -249,12 +249,12 @@ class InteractiveGNMax(ConfidentGNMax):
         return np.where(sure, np.argmax(votes.predictions, axis=1), NO_ANSWER).astype(np.int32)
 
     def changes(self, votes: Votes) -> exact.Neighbours | exact.PerQueryNeighbours:
-        return self.neighbours if votes.predictions is None else exact.PerQueryNeighbours(self._per_query)
+        return self.neighbours if votes.predictions is None else exact.PerQueryNeighbours(self._neighbours_by_class)
 
     def _differences(self, votes: Votes) -> NDArray[Any]:
         return votes.counts if votes.predictions is None else votes.counts - votes.teachers * votes.predictions
 
-    def _per_query(self, votes: Votes) -> Iterator[exact.Pairs]:
+    def _neighbours_by_class(self, votes: Votes) -> Iterator[exact.Pairs]:
         """Yield the outcome distributions of `votes` and all neighbours, with classes in place of ranks.
 
         Classes with equal counts, and thus of the same rank, may have different predictions.
@@ -265,11 +265,12 @@ class InteractiveGNMax(ConfidentGNMax):
         rank = np.empty_like(order)
         np.put_along_axis(rank, order, ranks(ordered), axis=1)
         for by_rank in self._answer.neighbours(ordered):
-            pairs = _by_class(by_rank, rank)
-            yield self._with_test(pairs, differences[pairs.histogram].max(axis=1), _largest_after(differences, pairs))
+            pairs = _ranks_to_classes(by_rank, rank)
+            after = _largest_differences_after(differences, pairs)
+            yield self._with_test(pairs, differences[pairs.histogram].max(axis=1), after)
 
 
-def _by_class(pairs: exact.Pairs, rank: Integers) -> exact.Pairs:
+def _ranks_to_classes(pairs: exact.Pairs, rank: Integers) -> exact.Pairs:
     """Replace each pair of ranks in `pairs` by all pairs of classes with these ranks; `rank` is that of each class."""
     may_lose = rank[pairs.histogram] == pairs.loses[:, None]
     may_gain = rank[pairs.histogram] == pairs.gains[:, None]
@@ -282,7 +283,7 @@ def _by_class(pairs: exact.Pairs, rank: Integers) -> exact.Pairs:
     )
 
 
-def _largest_after(differences: NDArray[Any], pairs: exact.Pairs) -> NDArray[Any]:
+def _largest_differences_after(differences: NDArray[Any], pairs: exact.Pairs) -> NDArray[Any]:
     """Return the largest of `differences`, counts minus predicted counts, of each neighbour in `pairs`."""
     rows, changed = np.arange(len(pairs.histogram)), differences[pairs.histogram]
     changed[rows, pairs.loses] -= 1

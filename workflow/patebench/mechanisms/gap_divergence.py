@@ -227,26 +227,26 @@ def _outcomes_first_loses(window: _Window, low: int, high: int, other_classes: b
     result = []
     for ties in _ORDERS:
         # On D′, with a vote moved from t to b, sums are read at y + 1 and x − 2.
-        (here, *here_small), (there, *there_small) = log_probabilities(ties, 0, 0), log_probabilities(ties, 1, -2)
-        small = [_outcome(window, *pair) for pair in zip(here_small, there_small, strict=True)]
-        result.append([_most_probable(window, here, there, small), *small])
+        t_wins, *others = log_probabilities(ties, 0, 0)
+        t_wins_neighbour, *others_neighbour = log_probabilities(ties, 1, -2)
+        other_outcomes = [_outcome(window, *pair) for pair in zip(others, others_neighbour, strict=True)]
+        result.append([_first_class_wins(window, t_wins, t_wins_neighbour, other_outcomes), *other_outcomes])
     return result
 
 
-def _most_probable(window: _Window, here: Array, there: Array, small: Sequence[_Outcome]) -> _Outcome:
-    """Return the outcome "t wins", whose ln Pr is `here` for the histogram and `there` for its neighbour.
-
-    Where the other outcomes, `small`, are improbable, it is computed as the log of 1 minus their probabilities.
-    """
-    others, others_neighbour = (np.exp(small[0][side]) + np.exp(small[1][side]) for side in (0, 1))
-    plain = _outcome(window, here, there)
+def _first_class_wins(
+    window: _Window, log_p: Array, log_p_neighbour: Array, other_outcomes: Sequence[_Outcome]
+) -> _Outcome:
+    """Return the outcome "t wins" with the given ln Pr; if others are improbable, Pr is computed from theirs."""
+    others, others_neighbour = (np.exp(other_outcomes[0][side]) + np.exp(other_outcomes[1][side]) for side in (0, 1))
+    plain = _outcome(window, log_p, log_p_neighbour)
     near = np.maximum(others, others_neighbour) < 0.5
-    error = 4 * (small[0].error + small[1].error) * np.maximum(others, others_neighbour)
+    error = 4 * (other_outcomes[0].error + other_outcomes[1].error) * np.maximum(others, others_neighbour)
     with np.errstate(divide="ignore", invalid="ignore"):
-        log_p, log_p_neighbour = np.log1p(-others), np.log1p(-others_neighbour)
+        log_complement, log_complement_neighbour = np.log1p(-others), np.log1p(-others_neighbour)
     return _Outcome(
-        np.where(near, log_p, here),
-        np.where(near, log_p_neighbour, there),
+        np.where(near, log_complement, log_p),
+        np.where(near, log_complement_neighbour, log_p_neighbour),
         np.where(near, error, plain.error),
         np.where(near, error, plain.error_of_ratio),
     )
@@ -264,13 +264,13 @@ def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int
     for start in range(0, window.teachers + 1, rows):
         x = np.arange(start, min(start + rows, window.teachers + 1))
         outcomes = _outcomes_first_loses(window, start, int(x[-1]), classes > 2)
-        ways = [
+        both_directions = [
             [[outcome.side(backward=backward) for outcome in three] for three in outcomes] for backward in (False, True)
         ]
         reached = _tail_probabilities(window, classes, int(x[-1]))
         for row, (order, cap) in enumerate(zip(orders, caps, strict=True)):
-            for way in ways:
-                worst = np.minimum(_running_maximum(way, float(order)), cap)
+            for terms in both_directions:
+                worst = np.minimum(_running_maximum(terms, float(order)), cap)
                 # E M(Y*) − 1; its maximum is over both directions and x = γ … n, the votes by which the gaining class
                 # is behind.
                 mean = np.diff(worst, axis=1, prepend=0.0) @ reached + cap * outside
@@ -279,26 +279,26 @@ def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int
     return result * (1 + _SLACK)
 
 
-def _tail_probabilities(window: _Window, classes: int, most: int) -> Array:
-    """Return Pr[Y* ≥ y] for each noisy score y and each gap 0 … `most` between the two largest counts, (scores × gaps).
+def _tail_probabilities(window: _Window, classes: int, largest_gap: int) -> Array:
+    """Return Pr[Y* ≥ y], (scores × gaps), if the two largest counts differ by at least 0 … `largest_gap`.
 
     Y* is stochastically at least the largest noisy score of the classes whose counts do not change.
     """
-    y, gap = np.arange(window.low, window.high)[:, None], np.arange(most + 1)
+    y, gap = np.arange(window.low, window.high)[:, None], np.arange(largest_gap + 1)
     # Pr[Y* ≥ y], with each class γ votes behind the first
     reached: Array = -np.expm1((classes - 2) * window.cdf(y - 1 + gap))
     reached[0] = 1.0
     return reached
 
 
-def _running_maximum(way: Sequence[Sequence[_Side]], order: float) -> Array:
+def _running_maximum(terms: Sequence[Sequence[_Side]], order: float) -> Array:
     """Return the running maximum over y of Σ P^α P′^{1−α} − 1 of a label, (x, y), for the worst order of the classes.
 
-    y is the largest noisy score of the classes whose counts do not change. `way` contains the terms of the outcomes in
-    one direction, for each order of the classes' indices in `_ORDERS`.
+    y is the largest noisy score of the classes whose counts do not change. `terms` are the terms of the outcomes in one
+    direction, for each order of the classes' indices in `_ORDERS`.
     """
     worst: Array = np.zeros(())
-    for ties, three in zip(_ORDERS, way, strict=True):
+    for ties, three in zip(_ORDERS, terms, strict=True):
         excess = three[0].excess(order) + three[1].excess(order) + three[2].excess(order)
         worst = np.maximum(worst, excess[:, :-1])
         if ties.either:

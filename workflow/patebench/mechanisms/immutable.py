@@ -60,7 +60,7 @@ class ImmutableArgmax(Mechanism):
         """
 
     @property
-    def drowned(self) -> bool:
+    def noise_is_negligible(self) -> bool:
         """Return True if the constant c is so large that the noise changes nothing."""
         return self.c > _CERTAIN * self.noise.scale
 
@@ -71,7 +71,7 @@ class ImmutableArgmax(Mechanism):
         This is so if the constant c is large compared with the noise: the largest counts (125, 124) and (124, 125) then
         always get different labels. With `distance` > 0, one vote can decide whether a query is answered.
         """
-        return self.drowned or self.distance > 0
+        return self.noise_is_negligible or self.distance > 0
 
     def release(self, votes: Votes, rng: Source) -> Labels:
         rows, scores = np.arange(votes.queries), votes.counts.astype(np.float64)
@@ -97,7 +97,7 @@ class ImmutableArgmax(Mechanism):
         """Return ln Pr of each label, (queries, classes), given that the query is answered."""
         largest = _largest(counts)
         ties = np.log(largest.sum(axis=1))[:, None]
-        if self.drowned:
+        if self.noise_is_negligible:
             return np.where(largest, -ties, -np.inf)
         boosted = counts.astype(np.float64)
         boosted[np.arange(len(counts)), np.argmax(counts, axis=1)] += self.c

@@ -45,13 +45,13 @@ class Channel:
     ----------
     log_p : (votes, reports) ln Pr[report | vote]
     inverse : inverse of the matrix of probabilities Pr[report | vote]
-    step : (losses,) distribution of the privacy loss ln(Pr[report | first class] / Pr[report | last class]) of one use:
-        the probability of each distinct loss; the losses are evenly spaced from `local_epsilon` to its negative
+    loss_probabilities : probability of each distinct value of the privacy loss of one use, ln(Pr[report | first class]
+        / Pr[report | last class]); the values are evenly spaced from `local_epsilon` to its negative
     """
 
     log_p: Array
     inverse: Array
-    step: Array
+    loss_probabilities: Array
 
     @property
     def classes(self) -> int:
@@ -238,7 +238,7 @@ class LocalMechanism(Mechanism):
                 kind=Kind.WORST_CASE,
                 source="Sommer, Meiser, Mohammadi 2019, Lemma 5, for the pair of votes that is told apart best",
                 epsilon=lambda T, delta: independent.lattice_composition(
-                    channel.step, top, self.most_participation(T), delta
+                    channel.loss_probabilities, top, self.most_participation(T), delta
                 ),
             ),
             RenyiAccountant(
@@ -259,7 +259,7 @@ class LocalMechanism(Mechanism):
         for which, i in zip(WHICH, (order[0], order[len(order) // 2], order[-1]), strict=True):
             epsilon, times = float(personal[i]), int(asked[i])
             channel = self.channel(epsilon, votes.classes)
-            composed = independent.lattice_composition(channel.step, channel.local_epsilon, times, delta)
+            composed = independent.lattice_composition(channel.loss_probabilities, channel.local_epsilon, times, delta)
             # basic composition, as in distributed PATE, and exact composition
             values = {"asked": times, "epsilon": epsilon, "basic": times * epsilon, "composed": composed}
             record |= {f"{name}_{which}": in_json(value) for name, value in values.items()}

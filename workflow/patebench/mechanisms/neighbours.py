@@ -58,7 +58,7 @@ def of_noisy_argmax(counts: Counts, noise: Noise) -> Iterator[Pairs]:
     small = (shift <= 1) & (factor <= _LARGEST_FACTOR)
     nodes = int(_USUAL_NODES * np.sqrt(counts.shape[1]))
     for rows in group_by_ranks(np.flatnonzero(small), rank, lambda r: min(_CELLS // (nodes * r), _NUMBERS // r**3)):
-        yield _share_nodes(rows, counts[rows], rank[rows], noise)
+        yield _pairs_on_shared_nodes(rows, counts[rows], rank[rows], noise)
     yield from one_by_one(counts, lambda table: log_argmax_probabilities(table, noise), np.flatnonzero(~small))
 
 
@@ -86,10 +86,10 @@ def one_by_one(
             yield Pairs(portion[one], less, more, log_p[one], log_p_neighbour, once)
 
 
-def _list_changes(multiplicity: Integers, least: Counts) -> tuple[Integers, Integers, Integers]:
+def _list_changes(multiplicity: Integers, smallest_count: Counts) -> tuple[Integers, Integers, Integers]:
     """Return the histogram, the rank that loses a vote and the rank that gains it, (neighbours,) each."""
     exists = np.ones((*multiplicity.shape, multiplicity.shape[1]), dtype=bool)
-    exists[least == 0, -1] = False
+    exists[smallest_count == 0, -1] = False
     same = np.arange(multiplicity.shape[1])
     exists[:, same, same] &= multiplicity >= 2
     histogram, loses, gains = np.nonzero(exists)
@@ -106,7 +106,7 @@ def _apply_changes(counts: Counts, multiplicity: Integers, loses: Integers, gain
     return result
 
 
-def _share_nodes(number: Integers, counts: Counts, rank: Integers, noise: Noise) -> Pairs:
+def _pairs_on_shared_nodes(index: Integers, counts: Counts, rank: Integers, noise: Noise) -> Pairs:
     """Return the outcome distributions of the histograms `counts` and all neighbours, on shared quadrature nodes."""
     histograms = Histograms.of(counts.astype(np.float64), rank, noise.scale)
     own, other = _integrals(histograms, noise)
@@ -120,7 +120,7 @@ def _share_nodes(number: Integers, counts: Counts, rank: Integers, noise: Noise)
     log_p, log_p_neighbour = (
         refine_near_certain(table, multiplicity) for table in (log_p, other[row, :, loses, gains])
     )
-    return Pairs(number[row], loses, gains, log_p, log_p_neighbour, multiplicity)
+    return Pairs(index[row], loses, gains, log_p, log_p_neighbour, multiplicity)
 
 
 def _integrals(histograms: Histograms, noise: Noise) -> tuple[Array, Array]:
@@ -129,7 +129,7 @@ def _integrals(histograms: Histograms, noise: Noise) -> tuple[Array, Array]:
     The second array is histograms × outcomes of `of_noisy_argmax` × losing rank × gaining rank.
     """
     shift, number = 1 / noise.scale, histograms.values.shape[1]
-    x, log_weights = _nodes(panels(noise, histograms, shift), len(histograms))
+    x, log_weights = _nodes_and_weights(panels(noise, histograms, shift), len(histograms))
     distance = x[:, :, None] - histograms.values[:, None, :]
     below = noise.log_distribution(distance)
     everyone = np.sum(below * histograms.multiplicity[:, None, :], axis=2) + log_weights
@@ -141,8 +141,8 @@ def _integrals(histograms: Histograms, noise: Noise) -> tuple[Array, Array]:
     one_more, top_more = _scale_terms(others + noise.log_density(distance - shift))
     result = np.empty((len(histograms), number + 2, number, number))
     for loses in range(number):
-        result[:, :-2, loses] = _products(stays * less[:, :, loses, None], more)
-    result[:, -2], result[:, -1] = _products(one_less, more), _products(less, one_more)
+        result[:, :-2, loses] = _sum_products(stays * less[:, :, loses, None], more)
+    result[:, -2], result[:, -1] = _sum_products(one_less, more), _sum_products(less, one_more)
     with np.errstate(divide="ignore"):
         own, result = np.log(np.sum(stays, axis=1)) + top, np.log(result)
     result[:, :-2] += top[:, :, None, None]
@@ -151,16 +151,16 @@ def _integrals(histograms: Histograms, noise: Noise) -> tuple[Array, Array]:
     return own, result
 
 
-def _nodes(where: Panels, rows: int) -> tuple[Array, Array]:
-    """Return quadrature nodes and ln weights, (queries × nodes) each; panels of width 0 fill up shorter rows."""
-    panels_per_row = np.bincount(where.row, minlength=rows)
-    place = np.arange(len(where.row)) - np.repeat(np.cumsum(panels_per_row) - panels_per_row, panels_per_row)
-    low, width = np.zeros((2, rows, panels_per_row.max()))
-    low[where.row, place], width[where.row, place] = where.low, where.high - where.low
+def _nodes_and_weights(intervals: Panels, queries: int) -> tuple[Array, Array]:
+    """Return quadrature nodes and ln weights, (queries × nodes) each; intervals of width 0 fill up the rows."""
+    panels_per_row = np.bincount(intervals.row, minlength=queries)
+    place = np.arange(len(intervals.row)) - np.repeat(np.cumsum(panels_per_row) - panels_per_row, panels_per_row)
+    low, width = np.zeros((2, queries, panels_per_row.max()))
+    low[intervals.row, place], width[intervals.row, place] = intervals.low, intervals.high - intervals.low
     with np.errstate(divide="ignore"):
         log_weights = np.log(width)[:, :, None] + LOG_WEIGHTS
     x = low[:, :, None] + width[:, :, None] * NODES
-    return x.reshape(rows, -1), log_weights.reshape(rows, -1)
+    return x.reshape(queries, -1), log_weights.reshape(queries, -1)
 
 
 def _scale_terms(log_terms: Array) -> tuple[Array, Array]:
@@ -169,7 +169,7 @@ def _scale_terms(log_terms: Array) -> tuple[Array, Array]:
     return np.exp(log_terms - top[:, None, :]), top
 
 
-def _products(left: Array, right: Array) -> Array:
+def _sum_products(left: Array, right: Array) -> Array:
     """Return the sum over nodes of `left`·`right`, for every pair of a column of `left` and a column of `right`."""
     return np.matmul(np.swapaxes(left, 1, 2), right)
 

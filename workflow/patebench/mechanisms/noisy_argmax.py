@@ -100,15 +100,17 @@ class GNMax(NoisyArgmax):
             *exact_accountant.accountants(votes, self.neighbours if self.noise.scale > 0 else None),
         ]
 
-    def _gdp(self, counts: int) -> Accountant:
-        """Return the Gaussian DP accountant of noisy counts, `counts` of which one teacher changes per query by 1."""
+    def _gdp(self, changed_counts: int) -> Accountant:
+        """Return the Gaussian DP accountant of noisy counts; one teacher changes `changed_counts` of them per query."""
         return DirectAccountant(
             name="gdp",
             kind=Kind.WORST_CASE,
             source="Balle & Wang 2018, Theorem 8; Dong, Roth, Su 2022, Corollary 3.3, with μ = √(2T)/σ",
-            epsilon=lambda T, delta: independent.gaussian_dp(independent.cells_mu(self.sigma, counts * T), delta),
+            epsilon=lambda T, delta: independent.gaussian_dp(
+                independent.cells_mu(self.sigma, changed_counts * T), delta
+            ),
             discrete=discrete_gaussian.accountant(
-                lambda T, delta: discrete_gaussian.epsilon(self.sigma, counts * T, delta),
+                lambda T, delta: discrete_gaussian.epsilon(self.sigma, changed_counts * T, delta),
                 "losses (T + Y)/σ², Y a sum of 2T draws",
             ),
         )
@@ -185,10 +187,12 @@ class LNMax(NoisyArgmax):
         theorem = "PATE 2017, Theorem 1 and Lemma 4, at moment α − 1"
         return sanitised_accountants(votes, per_query, lambda orders: rdp.laplace(self.gamma, orders), theorem, noise)
 
-    def _moments(self, name: str, label: str, tried: Array, log_q: Array, *, variant: bool = False) -> list[Accountant]:
+    def _moments(
+        self, name: str, label: str, moments: Array, log_q: Array, *, variant: bool = False
+    ) -> list[Accountant]:
         """Return the worst-case and the data-dependent moments accountant of PATE 2017, with its conversion to ε.
 
-        `tried` are the moments l, and `log_q` is ln q of Lemma 4 per query. The others are fields of the accountants.
+        `moments` are the moments l, and `log_q` is ln q of Lemma 4 per query. The others are fields of the accountants.
         """
 
         # The bound α(l) on moment l is the Rényi curve α(l)/l of order l + 1.
@@ -207,7 +211,7 @@ class LNMax(NoisyArgmax):
                 source=source,
                 discrete=LAPLACE if kind is Kind.WORST_CASE else None,
                 totals=totals,
-                orders=tried + 1,
+                orders=moments + 1,
                 conversions=(Conversion.CLASSIC,),
                 refine=False,
             )

@@ -199,8 +199,8 @@ def suggested(
     return best
 
 
-def _least_epsilon(order: float, cost: float, delta: float, k: int, probability: float, below: float) -> float | None:
-    """Return the least ε < `below` at which the test passes with at least `probability`; None if there is none.
+def _least_epsilon(order: float, cost: float, delta: float, k: int, probability: float, limit: float) -> float | None:
+    """Return the least ε < `limit` at which the test passes with at least `probability`; None if none is found.
 
     The votes are such that `k` teachers must change theirs to raise the labels' divergence above `cost`.
     """
@@ -209,10 +209,10 @@ def _least_epsilon(order: float, cost: float, delta: float, k: int, probability:
         total = float(allowance(np.array([order]), epsilon, delta)[0])
         return total >= cost and Decision(order, cost, total, delta).probability(k) >= probability
 
-    if not enough(below * (1 - 1e-3)):
+    if not enough(limit * (1 - 1e-3)):
         return None
-    least = _round_up(bisect(enough, below * (1 - 1e-3), 0.0, near=1e-4))
-    return least if least < below else None
+    least = _round_up(bisect(enough, limit * (1 - 1e-3), 0.0, near=1e-4))
+    return least if least < limit else None
 
 
 def _round_up(value: float) -> float:

@@ -113,28 +113,28 @@ def _sorted_probabilities(counts: Array, noise: Noise) -> Array:
     return result
 
 
-def group_by_ranks(rows: Integers, rank: Integers, portion: Callable[[int], int]) -> Iterator[Integers]:
+def group_by_ranks(rows: Integers, rank: Integers, batch_size: Callable[[int], int]) -> Iterator[Integers]:
     """Yield batches of `rows`, the indices of some histograms; all histograms of a batch have the same number of ranks.
 
-    `rank` (histograms × classes) is the rank of each class by its count. `portion(r)` returns the largest size of a
-    batch for r ranks.
+    `rank` (histograms × classes) is the rank of each class by its count. `batch_size(r)` is the largest size of a batch
+    for r ranks.
     """
     for most in np.unique(rank[rows, -1]):
         chosen = rows[rank[rows, -1] == most]
-        step = max(1, portion(int(most) + 1))
+        step = max(1, batch_size(int(most) + 1))
         yield from (chosen[start : start + step] for start in range(0, len(chosen), step))
 
 
-def _sum_panels(histograms: Histograms, where: Panels, noise: Noise) -> Array:
+def _sum_panels(histograms: Histograms, intervals: Panels, noise: Noise) -> Array:
     """Return ln Pr[one class with this count wins], (queries × distinct counts), by quadrature on the panels."""
-    width = (where.high - where.low)[:, None]
-    x = where.low[:, None] + width * NODES
-    distance = x[:, :, None] - histograms.values[where.row, None, :]
+    width = (intervals.high - intervals.low)[:, None]
+    x = intervals.low[:, None] + width * NODES
+    distance = x[:, :, None] - histograms.values[intervals.row, None, :]
     below = noise.log_distribution(distance)
-    everyone = np.sum(below * histograms.multiplicity[where.row, None, :], axis=2)
+    everyone = np.sum(below * histograms.multiplicity[intervals.row, None, :], axis=2)
     log_weights = np.log(width) + LOG_WEIGHTS
     terms = noise.log_density(distance) - below + (everyone + log_weights)[:, :, None]
-    starts = np.searchsorted(where.row, np.arange(len(histograms)))
+    starts = np.searchsorted(intervals.row, np.arange(len(histograms)))
     return np.logaddexp.reduceat(logsumexp(terms, axis=1), starts, axis=0)
 
 
@@ -162,7 +162,7 @@ def _(noise: Gaussian, histograms: Histograms, shift: float = 0.0) -> Panels:
     low = (cell + lowest) * _CELL
     distance = (low - _CELL / 2 - shift)[:, None] - histograms.values[row]
     # At most 1 plus the curvature of the distribution functions, a bound that decreases in x.
-    curvature = 1 + np.sum(histograms.multiplicity[row] * _bend(distance, hazard(distance)), axis=1)
+    curvature = 1 + np.sum(histograms.multiplicity[row] * _curvature(distance, hazard(distance)), axis=1)
     parts = np.ceil(np.sqrt(curvature / 10)).astype(np.int64)
     place = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
     width = np.repeat(_CELL / parts, parts)
@@ -170,7 +170,7 @@ def _(noise: Gaussian, histograms: Histograms, shift: float = 0.0) -> Panels:
     return Panels(np.repeat(row, parts), begin, begin + width)
 
 
-def _bend(distance: Array, slope: Array) -> Array:
+def _curvature(distance: Array, slope: Array) -> Array:
     """Return −(ln Φ)″ at `distance`, where `slope` is (ln Φ)′ and Φ the normal distribution function."""
     return np.where(distance < -1e3, 1.0, slope * (distance + slope))  # the limit, where the formula would cancel
 
@@ -184,7 +184,7 @@ def _gaussian_modes(histograms: Histograms) -> Array:
     for _ in range(8):
         distance = x[:, :, None] - values[:, None, :]
         slope = hazard(distance)
-        bends = others * _bend(distance, slope)
+        bends = others * _curvature(distance, slope)
         x = x + (values - x + np.sum(others * slope, axis=2)) / (1 + np.sum(bends, axis=2))
     return x
 

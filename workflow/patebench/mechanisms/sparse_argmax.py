@@ -94,7 +94,7 @@ class SparseArgmax(Mechanism):
     def most_participation(self, queries: int) -> int:
         return participations(int(self.k), queries)
 
-    def kept(self, votes: Votes) -> NDArray[np.integer]:
+    def votes_within_cap(self, votes: Votes) -> NDArray[np.integer]:
         """Return the vote matrix (teachers × queries) with abstentions in place of the votes beyond the cap `k`."""
         if votes.matrix is None:
             raise PatebenchError(
@@ -108,7 +108,7 @@ class SparseArgmax(Mechanism):
         known = _COUNTS.setdefault(votes, {})
         if self not in known:
             if votes.weighted is None:
-                known[self] = count(self.kept(votes), votes.classes, abstentions=True)
+                known[self] = count(self.votes_within_cap(votes), votes.classes, abstentions=True)
             else:
                 known[self] = votes.weighted.limited(self.k).table(votes.classes)
             known[self].setflags(write=False)
@@ -116,22 +116,22 @@ class SparseArgmax(Mechanism):
 
     def accountants(self, votes: Votes) -> list[Accountant]:
 
-        def any_votes(queries: int) -> int:
+        def most_changed_cells(queries: int) -> int:
             """Return the largest number of cells that one teacher can change in tables of `queries` queries."""
             return 2 * participations(int(self.k), queries, votes.rounds)
 
-        worst_case = self.worst_case(any_votes, votes.teachers)
+        worst_case = self.worst_case(most_changed_cells, votes.teachers)
         if votes.labels_only:  # each counted vote moves to another class, as if the record were replaced
             return worst_case
         if self.draws_per_count(votes.teachers) == 1:  # shares of noise are accounted for in pairs of cells
-            removed = self.worst_case(lambda T: any_votes(T) // 2, votes.teachers)
+            removed = self.worst_case(lambda T: most_changed_cells(T) // 2, votes.teachers)
             worst_case = with_added(worst_case, removed)
         if votes.matrix is None:
             return worst_case
         # In the worst neighbour, the teacher with the most votes has as many votes as allowed, all in other cells. With
         # two or more classes this neighbour exists, and none differs in more cells.
-        most = most_votes(self.kept(votes))
-        return [*worst_case, *self.exact(lambda T: any_votes(T) // 2 + int(most[T - 1]))]
+        most = most_votes(self.votes_within_cap(votes))
+        return [*worst_case, *self.exact(lambda T: most_changed_cells(T) // 2 + int(most[T - 1]))]
 
     @abstractmethod
     def worst_case(self, cells: Cells, teachers: int) -> list[Accountant]:

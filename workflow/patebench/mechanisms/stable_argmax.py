@@ -70,7 +70,7 @@ class StableArgmax(Mechanism):
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
         log_p = np.full((votes.queries, votes.classes + 1), -np.inf)
-        log_p[np.arange(votes.queries), votes.plurality], log_p[:, -1] = self._log_test(votes.counts).T
+        log_p[np.arange(votes.queries), votes.plurality], log_p[:, -1] = self._log_test_outcomes(votes.counts).T
         return log_p
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
@@ -82,7 +82,7 @@ class StableArgmax(Mechanism):
         """
 
         def log_probabilities(rows: Counts) -> Array:
-            answered, unanswered = self._log_test(rows).T
+            answered, unanswered = self._log_test_outcomes(rows).T
             tied = rows == rows.max(axis=1, keepdims=True)
             share = answered - np.log(tied.sum(axis=1))
             return np.column_stack([np.where(tied, share[:, None], -np.inf), unanswered])
@@ -118,7 +118,7 @@ class StableArgmax(Mechanism):
         may_change = np.concatenate([[0], np.cumsum(distance(votes.counts) <= 1)])  # of the first T queries
 
         def tests(counts: Counts) -> Iterator[exact.Pairs]:
-            return one_by_one(counts, self._log_test)
+            return one_by_one(counts, self._log_test_outcomes)
 
         return [
             replace(
@@ -130,7 +130,7 @@ class StableArgmax(Mechanism):
             for accountant in exact_accountant.accountants(votes, tests)
         ]
 
-    def _log_test(self, counts: Counts) -> Array:
+    def _log_test_outcomes(self, counts: Counts) -> Array:
         """Return ln Pr[answer] and ln Pr[no answer] of each query, (queries, 2)."""
         missing = np.asarray(self.epsilon * (1.0 - distance(counts)) - math.log(2 * self.failure))
         noise = Laplace(1.0)
@@ -187,14 +187,14 @@ class SparseVector(Mechanism):
         Queries depend on each other through ρ and the number of earlier failures. At every node of the quadrature, the
         distribution of this number is updated from query to query.
         """
-        answered = self._answered(distance(votes.counts))
+        answered = self._answer_probabilities(distance(votes.counts))
         log_p = np.full((votes.queries, votes.classes + 1), -np.inf)
         with np.errstate(divide="ignore"):
             log_p[np.arange(votes.queries), votes.plurality] = np.log(answered)
         log_p[:, -1] = np.log1p(-answered)
         return log_p
 
-    def _answered(self, distance: NDArray[np.int64]) -> Array:
+    def _answer_probabilities(self, distance: NDArray[np.int64]) -> Array:
         """Return Pr[answered] for each query of a release, (queries,), whose distances are `distance`."""
         values, which = np.unique(distance, return_inverse=True)
         rho, mass = self._threshold_nodes(values)

@@ -28,7 +28,7 @@ class SoftVotes:
         """Add to `sums` the softened probabilities of fitted `teachers` for the samples `queries` (queries, …)."""
         from scipy.special import softmax
 
-        for log_p in finite_opinions(teachers, queries) if self.temperatures else ():
+        for log_p in finite_log_probabilities(teachers, queries) if self.temperatures else ():
             logits = log_p.astype(np.float64)  # up to a constant
             self.sums += np.stack([softmax(logits / temperature, axis=-1) for temperature in self.temperatures])
 
@@ -37,7 +37,7 @@ class SoftVotes:
         return {"soft": self.sums.astype(np.float32)} if self.temperatures else {}
 
 
-def finite_opinions(teachers: "TrainedTeachers", queries: NDArray[Any]) -> NDArray[np.floating]:
+def finite_log_probabilities(teachers: "TrainedTeachers", queries: NDArray[Any]) -> NDArray[np.floating]:
     """Return the teachers' log-probabilities (teachers, queries, classes), uniform over the classes if one is NaN.
 
     A teacher whose training has diverged computes NaN. It still votes, and the other teachers' outputs stay usable.
@@ -84,7 +84,7 @@ class TeacherKnowledge:
         if self.wanted is None:
             return
         self.positions += positions
-        outputs = {"probabilities": np.exp(finite_opinions(teachers, queries)).astype(np.float32)}
+        outputs = {"probabilities": np.exp(finite_log_probabilities(teachers, queries)).astype(np.float32)}
         if self.wanted != PROBABILITIES:
             hints = np.nan_to_num(teachers.hints(queries, self.wanted), posinf=_MOST, neginf=-_MOST)
             outputs["hints"] = np.clip(hints, -_MOST, _MOST).astype(np.float16)

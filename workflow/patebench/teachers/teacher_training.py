@@ -98,49 +98,51 @@ def _train_stacks(
     groups: dict[int, list[int]] = defaultdict(list)
     for position, (_, y) in enumerate(shards):
         groups[steps(len(y), template.recipe)].append(position)
-    ready = 0
+    earlier = 0
     for members in groups.values():
-        stack_of = partial(_untrained_stack, template, shards, seeds, members)
-        yield from _train_in_halves(stack_of, members, list(range(len(shards))), ready, done)
-        ready += len(members)
+        build = partial(_untrained_stack, template, shards, seeds, members)
+        yield from _train_in_halves(build, members, list(range(len(shards))), earlier, done)
+        earlier += len(members)
 
 
 def _untrained_stack(
-    template: Network, shards: Sequence[Shard], seeds: Sequence[int], members: Sequence[int], places: Sequence[int]
+    template: Network, shards: Sequence[Shard], seeds: Sequence[int], members: Sequence[int], positions: Sequence[int]
 ) -> Stack:
-    """Return an untrained stack of the teachers at `places`; those that are not in `members` become placeholders."""
+    """Return an untrained stack of the teachers at `positions`; those not in `members` are placeholders."""
     x, y = shards[members[0]]
     # A stack always has the same shape: the shape changes rounding, and without placeholders it would depend on the
     # sizes of the shards, which may be private.
     placeholder = np.zeros_like(x), np.zeros_like(y)
-    own = [shards[place] if place in members else placeholder for place in places]
-    shown = [number for number, place in enumerate(places) if place in members]
-    return Stack(template, own, [seeds[place] for place in places], shown)
+    own = [shards[position] if position in members else placeholder for position in positions]
+    visible = [number for number, position in enumerate(positions) if position in members]
+    return Stack(template, own, [seeds[position] for position in positions], visible)
 
 
 def _train_in_halves(
-    stack_of: Callable[[Sequence[int]], Stack], members: Sequence[int], places: list[int], ready: int, done: Done
+    build: Callable[[Sequence[int]], Stack], members: Sequence[int], positions: list[int], earlier: int, done: Done
 ) -> Iterator[tuple[list[int], Stack]]:
-    """Train the teachers at `places` as one stack, halved until it fits into memory; yield as `train` does.
+    """Train the teachers at `positions` as one stack, halved until it fits into memory; yield as `train` does.
 
-    `stack_of` returns the untrained stack. Teachers that are not in `members` are placeholders. `ready` teachers are
-    already trained.
+    `build` returns the untrained stack. Teachers that are not in `members` are placeholders. `earlier` is the number of
+    teachers that are trained already.
     """
-    positions = [place for place in places if place in members]
-    if not positions:
+    member_positions = [position for position in positions if position in members]
+    if not member_positions:
         return
     trained: Stack | None = None
     try:
-        trained = stack_of(places)
-        trained.fit(lambda epoch, of: done(ready + len(positions) * epoch // of))
+        trained = build(positions)
+        trained.fit(lambda epoch, of: done(earlier + len(member_positions) * epoch // of))
     except torch.OutOfMemoryError:
-        if len(places) == 1:
+        if len(positions) == 1:
             raise
         trained = None
     if trained is not None:
-        yield positions, trained
+        yield member_positions, trained
         return
-    log.info("%d teachers do not fit into the memory of the device at once; training them in two halves", len(places))
-    for half in (places[: len(places) // 2], places[len(places) // 2 :]):
-        yield from _train_in_halves(stack_of, members, half, ready, done)
-        ready += sum(place in members for place in half)
+    log.info(
+        "%d teachers do not fit into the memory of the device at once; training them in two halves", len(positions)
+    )
+    for half in (positions[: len(positions) // 2], positions[len(positions) // 2 :]):
+        yield from _train_in_halves(build, members, half, earlier, done)
+        earlier += sum(position in members for position in half)
