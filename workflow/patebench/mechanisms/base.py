@@ -77,7 +77,7 @@ class Shown(NamedTuple):
 
 
 class Answering(StrEnum):
-    """Dependence between the answers of one release; determines how costs compose and how audits test the answers."""
+    """Dependence between the answers of one release; it determines how costs compose and how audits test answers."""
 
     ALONE = "alone"  # each query is answered independently
     IN_SEQUENCE = "in sequence"  # an answer depends on earlier queries, through a state of the mechanism
@@ -205,7 +205,7 @@ class Mechanism(ABC):
         return queries
 
     def accountants(self, votes: Votes) -> list[Accountant]:
-        """Return the accountants of this mechanism on `votes`; by default, the exact accountants."""
+        """Return the accountants that bound ε for labels drawn from `votes`; by default, the exact accountants."""
         return exact_accountant.accountants(votes, self.neighbours)
 
     def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:

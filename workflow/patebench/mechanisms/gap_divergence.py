@@ -237,7 +237,7 @@ def _outcomes_first_loses(window: _Window, low: int, high: int, other_classes: b
 def _first_class_wins(
     window: _Window, log_p: Array, log_p_neighbour: Array, other_outcomes: Sequence[_Outcome]
 ) -> _Outcome:
-    """Return the outcome "t wins" with the given ln Pr; if others are improbable, Pr is computed from theirs."""
+    """Return the outcome that the first class wins; where `other_outcomes` are improbable, Pr is 1 minus theirs."""
     others, others_neighbour = (np.exp(other_outcomes[0][side]) + np.exp(other_outcomes[1][side]) for side in (0, 1))
     plain = _outcome(window, log_p, log_p_neighbour)
     near = np.maximum(others, others_neighbour) < 0.5
@@ -255,7 +255,7 @@ def _first_class_wins(
 def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int) -> Array:
     """Return an upper bound on Σ P^α P′^{1−α} − 1 of a label, (orders × gaps), if the largest count loses a vote.
 
-    `caps` are upper bounds on the same quantity of the noisy counts, one per order.
+    `caps` are upper bounds on the same quantity of the noisy counts, one for each α in `orders`.
     """
     result = np.zeros((len(orders), window.teachers + 1))
     rows = max(1, _CELLS // (window.summed - window.low))
@@ -280,7 +280,7 @@ def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int
 
 
 def _tail_probabilities(window: _Window, classes: int, largest_gap: int) -> Array:
-    """Return Pr[Y* ≥ y], (scores × gaps), if the two largest counts differ by at least 0 … `largest_gap`.
+    """Return Pr[Y* ≥ y], (scores × gaps), for gaps between the two largest counts of at least 0 … `largest_gap`.
 
     Y* is stochastically at least the largest noisy score of the classes whose counts do not change.
     """

@@ -141,7 +141,7 @@ class DistributedGNMax(NoiseShares):
 
 @dataclass(frozen=True)
 class DistributedSparseGNMax(NoiseShares, SparseArgmax):
-    """Noisy table of counts of each teacher's first k votes; n teachers each add a share of variance σ²/(n − t).
+    """Noisy table of counts of each teacher's first k votes; n teachers each add noise of variance σ²/(n − t).
 
     t is the tolerance. A teacher adds its discrete Gaussian share to every cell, also where it abstains. If k is the
     number of queries, all votes count: the table contains the noisy counts of DistributedGNMax, at the same cost.

@@ -16,9 +16,9 @@ from patebench.mechanisms.noise_shares import NoiseShares
 Words = NDArray[np.uint64]
 
 
-def sum_shares(words: Iterable[Words]) -> Words:
-    """Return the elementwise sum modulo 2⁶⁴ of arrays of the same shape."""
-    result: Words = reduce(np.add, words, np.zeros((), np.uint64))
+def sum_shares(arrays: Iterable[Words]) -> Words:
+    """Return the elementwise sum modulo 2⁶⁴ of `arrays`, which have the same shape."""
+    result: Words = reduce(np.add, arrays, np.zeros((), np.uint64))
     return result
 
 
