@@ -194,15 +194,15 @@ class SparseVector(Mechanism):
         log_p[:, -1] = np.log1p(-answered)
         return log_p
 
-    def _answer_probabilities(self, distance: NDArray[np.int64]) -> Array:
-        """Return Pr[answered] for each query of a release, (queries,), whose distances are `distance`."""
-        values, which = np.unique(distance, return_inverse=True)
+    def _answer_probabilities(self, distances: NDArray[np.int64]) -> Array:
+        """Return Pr[answered] for each query of a release, (queries,), with these `distances`."""
+        values, which = np.unique(distances, return_inverse=True)
         rho, mass = self._threshold_nodes(values)
         of_test = self.noises[1]
         failing = np.exp(of_test.log_distribution((self.threshold + rho - values[:, None]) / of_test.scale))
-        state = np.zeros((min(self.failures, len(distance)), len(rho)))
+        state = np.zeros((min(self.failures, len(distances)), len(rho)))
         state[0] = mass
-        result = np.zeros(len(distance))
+        result = np.zeros(len(distances))
         for query, row in enumerate(which):
             failed = state * failing[row]
             state -= failed
