@@ -1,8 +1,8 @@
 """Registry of figures; each is a function of records and published values that returns a matplotlib figure.
 
-Each entry states three facts: `section` is the section of the report page that shows the figure, `needs` lists kinds of
-results, and `varies` is a setting. A figure is drawn if the run contains one of the kinds of results, or if the setting
-has two values for a data set. Other packages add figures by entry points of the group `patebench.figures`.
+An entry states the section of the report page (`section`) and a condition on the run. With `needs`, the run must
+contain one of these kinds of results. With `varies`, the run must contain two values of this setting for one data set.
+Other packages add figures by entry points of the group `patebench.figures`.
 """
 
 from patebench.core.registry import Registry, called_with

@@ -22,7 +22,7 @@ TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.99
 
 
 def titles(frame: pd.DataFrame, by: tuple[str, ...] = FAMILY) -> dict[tuple[Any, ...], str]:
-    """Return a mapping from each combination of values in the columns `by` of `frame` to the title of its panel.
+    """Return the panel titles of a figure, with one panel per combination of values in the columns `by` of `frame`.
 
     A title names the split only if its data set has several splits, or if ε protects only labels in this split. It
     names the partition only if this is not "iid".
@@ -46,17 +46,17 @@ def _title(name: dict[str, str], frame: pd.DataFrame) -> str:
 
 
 def members(frame: pd.DataFrame, family: Sequence[Any], by: Sequence[str] = FAMILY) -> pd.DataFrame:
-    """Return the rows of `frame` whose value in each column of `by` is the corresponding value of `family`."""
+    """Return the rows of `frame` whose values in the columns `by` equal `family`, a tuple in the same order."""
     return frame[(frame[list(by)] == list(family)).all(axis=1)]
 
 
 def clip_accuracy(accuracy: float) -> float:
-    """Return `accuracy`, a fraction, clipped to 0.02 … 0.999, the range that the axes of `stretch` show."""
+    """Return `accuracy`, a fraction, clipped to 0.02 … 0.999, the range of the axes that `stretch` formats."""
     return accuracy if accuracy != accuracy else min(max(accuracy, TICKS[0]), TICKS[-1])
 
 
 def clip_accuracies(frame: pd.DataFrame, epsilon: str = "worst_case_epsilon_mean") -> pd.DataFrame:
-    """Return `frame` with `accuracy_mean` clipped by `clip_accuracy` where the ε in the column `epsilon` is finite."""
+    """Return `frame` with `accuracy_mean` clipped by `clip_accuracy` in rows with a finite ε (column `epsilon`)."""
     accuracies = frame["accuracy_mean"]
     return frame.assign(accuracy_mean=accuracies.map(clip_accuracy).where(frame[epsilon] < math.inf, accuracies))
 
@@ -77,6 +77,7 @@ def mark(
 
     Vertical bars extend by the standard deviation `deviation` (NaN for a single seed), upwards at most to 100 %;
     horizontal bars extend by `x_deviation`. With `lines`, a line joins the points. Unless `filled`, markers are open.
+    `settings` are further arguments of matplotlib's `errorbar`.
     """
     down, room = np.atleast_1d(np.asarray(deviation, dtype=float)), np.atleast_1d(1 - np.asarray(y, dtype=float))
     drawn: dict[str, Any] = {**style.settings, "markersize": 7, "elinewidth": 0.8, "capsize": 2}
@@ -88,13 +89,14 @@ def mark(
 def means(axis: Axes, points: pd.DataFrame, x: str, y: str, **settings: Any) -> None:
     """Draw the mean over the seeds of the quantity `y` against the column `x`, with bars of one standard deviation.
 
-    `points` is a frame from `over_seeds` with the columns `x`, `<y>_mean` and `<y>_std`.
+    `points` is a frame from `over_seeds` with the columns `x`, `<y>_mean` and `<y>_std`. `settings` are further
+    arguments of matplotlib's `errorbar`.
     """
     axis.errorbar(points[x], points[f"{y}_mean"], yerr=points[f"{y}_std"], **settings)
 
 
 def note(axis: Axes, x: float, y: float, words: str) -> None:
-    """Write `words` in small type next to the point (x, y)."""
+    """Write the text `words` in small type next to the point (`x`, `y`)."""
     paper = {"color": "white", "alpha": 0.7, "pad": 0.5}
     axis.annotate(words, (x, y), (6, 4.5), textcoords="offset points", fontsize=8, color=GREY, bbox=paper)
 
@@ -112,9 +114,9 @@ def level(axis: Axes, accuracy: float, label: str, deviation: float = math.nan) 
 
 
 def accuracy_over(axis: Axes, across: str, upright: str) -> None:
-    """Label the axes of a panel: the horizontal axis `across`, the vertical axis `upright`.
+    """Label the horizontal axis `across` and the vertical axis `upright`, which shows accuracies in percent.
 
-    The horizontal axis becomes logarithmic, and the vertical axis shows accuracies in percent. Draw the data first.
+    The horizontal axis becomes logarithmic. The data must be drawn before.
     """
     axis.set_xscale("log")
     logarithmic(axis.xaxis)
@@ -123,21 +125,21 @@ def accuracy_over(axis: Axes, across: str, upright: str) -> None:
 
 
 def at_values(axis: Axes, values: Sequence[float], label: str) -> None:
-    """Make the horizontal axis logarithmic, with the label `label` and ticks only at `values`."""
+    """Make the horizontal axis logarithmic, set its label to `label`, and set ticks only at `values`."""
     axis.set_xscale("log")
     ticks_at(axis, values)
     axis.set_xlabel(label)
 
 
 def ticks_at(axis: Axes, values: Sequence[float]) -> None:
-    """Set the ticks of the horizontal axis to `values`, on any scale."""
+    """Set the ticks of the horizontal axis to `values`; the scale of the axis does not change."""
     axis.xaxis.set_major_locator(FixedLocator(values))
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
     axis.xaxis.set_minor_locator(NullLocator())
 
 
 def stretch(axis: Axes, least: float, most: float) -> None:
-    """Give the vertical axis a logit scale for accuracies (fractions) from `least` to `most`.
+    """Give the vertical axis a logit scale for accuracies, with a range that includes `least` and `most` (fractions).
 
     On this scale, 98 and 99 % are as far apart as 50 and 67 %.
     """

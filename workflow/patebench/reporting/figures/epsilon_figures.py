@@ -46,8 +46,8 @@ _LINE = ["accountant", "conversion", "kind", "publishable"]
 def draw_epsilon(records: Records, published: Published) -> Figure:
     """Draw the ε of the first T queries against T, one line per accountant and kind of bound.
 
-    There is one panel per δ and label set on which a student was trained. Solid lines with filled markers are
-    worst-case bounds, which alone may be published with released labels.
+    There is one panel per δ and label set on which a student was trained, at most `_MOST` panels. Solid lines with
+    filled markers are worst-case bounds. The legend states which bounds may be published with released labels.
     """
     records = records.of_whole_pool()
     used = records.students[_LABEL_SET].drop_duplicates()
@@ -72,7 +72,11 @@ def _title(families: dict[tuple[Any, ...], str], panel: tuple[Any, ...]) -> str:
 
 
 def _select_panels(bounds: pd.DataFrame) -> pd.DataFrame:
-    """Keep at most `_MOST` panels, those with a worst-case ε nearest to 1."""
+    """Return the rows of `bounds` for at most `_MOST` panels.
+
+    If there are more, panels with a worst-case ε near 1 for all queries are kept, and only one noise setting per
+    ensemble, mechanism and δ.
+    """
     if len(distinct(bounds, _PANEL)) <= _MOST:
         return bounds
     last = bounds[bounds["queries"] == bounds.groupby(list(_PANEL))["queries"].transform("max")]
@@ -86,7 +90,7 @@ def _select_panels(bounds: pd.DataFrame) -> pd.DataFrame:
 
 
 def _select_lines(bounds: pd.DataFrame) -> pd.DataFrame:
-    """Drop comparison variants, and conversions that are not tight where a tight one exists."""
+    """Return `bounds` without variants of accountants, and without classic conversions where a tight one exists."""
     tight = bounds["conversion"] == "tight"
     same = [*_LABEL_SET, "delta", "accountant", "kind"]
     two = bounds.assign(tight=tight).groupby(same)["tight"].transform("any") if len(bounds) else tight
@@ -94,7 +98,7 @@ def _select_lines(bounds: pd.DataFrame) -> pd.DataFrame:
 
 
 def _entries(bounds: pd.DataFrame, styles: dict[str, LineStyle]) -> dict[str, Any]:
-    """Return the handles of the legend by label."""
+    """Return the legend's handles by label: one per accountant in `styles`, and one per kind of bound."""
     entries: dict[str, Any] = {
         in_words(name): Line2D([], [], color=style.color, marker=style.marker) for name, style in styles.items()
     }
@@ -105,7 +109,7 @@ def _entries(bounds: pd.DataFrame, styles: dict[str, LineStyle]) -> dict[str, An
 
 
 def _draw_panel(axis: Axes, bounds: pd.DataFrame, curves: pd.DataFrame, styles: dict[str, LineStyle]) -> None:
-    """Draw bounds over the number of queries as markers, and curves as lines."""
+    """Draw ε against the number of queries, with `bounds` as markers and `curves` as lines."""
     stated, between = (over_seeds(frame, [*_LINE, "queries"], ["epsilon"]) for frame in (bounds, curves))
     infinite = []
     for line in stated[_LINE].drop_duplicates().to_dict("records"):
@@ -144,7 +148,7 @@ def _meaning(line: Any) -> str:
 
 
 def _marker_settings(style: LineStyle, kind: str) -> dict[str, Any]:
-    """Return the matplotlib settings of a bound's markers."""
+    """Return arguments of `errorbar` for a `kind` of bound: filled markers for worst-case and sanitised ones."""
     drawn = {**style.settings, "linestyle": KINDS[kind].line, "capsize": 3}
     if kind in (Kind.WORST_CASE, Kind.SANITISED):
         return drawn
@@ -174,8 +178,8 @@ _WAYS = {
 def draw_audit(records: Records, published: Published) -> Figure:
     """Draw stated ε and audited ε lower bounds, one row per mechanism and setting.
 
-    There is a pair of panels per data set and number of teachers: one query on the left, and the largest number of
-    queries on the right.
+    There is a pair of panels per data set, number of teachers, δ and number of queries T. The left panel shows the ε of
+    one query, and the right panel that of T queries.
     """
     frame = audited(records)
     if frame.empty:
@@ -210,7 +214,10 @@ def draw_audit(records: Records, published: Published) -> Figure:
 
 
 def _setting_words(settings: list[tuple[Any, ...]]) -> list[str]:
-    """Label each setting by its mechanism and the parameters that differ."""
+    """Return a label for each of `settings`, tuples (mechanism, noise, parameters).
+
+    It states the mechanism and the parameters that differ between its settings, or all parameters of a single setting.
+    """
     labels: dict[tuple[Any, ...], str] = {}
     for mechanism in dict.fromkeys(setting[0] for setting in settings):
         own = [setting for setting in settings if setting[0] == mechanism]
@@ -221,7 +228,7 @@ def _setting_words(settings: list[tuple[Any, ...]]) -> list[str]:
 
 
 def _most_queries(frame: pd.DataFrame) -> "pd.Series[int]":
-    """Return, per row, the number of queries that the right panel shows."""
+    """Return, for each row of `frame`, the number of queries in the right panel of `draw_audit` for its setting."""
     beside = [*_BLOCK[:-1]]
     of_row = frame.groupby([*beside, *_ROW])["queries"].transform("max")
     # A setting audited for a single query shows the largest number of the other settings.
@@ -229,7 +236,7 @@ def _most_queries(frame: pd.DataFrame) -> "pd.Series[int]":
 
 
 def _marks(frame: pd.DataFrame) -> dict[str, dict[str, Any]]:
-    """Return the settings of matplotlib's `scatter` for each column of ε."""
+    """Return arguments of matplotlib's `scatter` by column of ε: stated ε by kind, and audited ε by method."""
     marks = {str(kind): _mark(kind, *words_and_size) for kind, words_and_size in _STATED.items()}
     hollow = cycle(("v", "d", "<", ">"))
     for name, label in audit_methods(frame).items():
@@ -239,7 +246,7 @@ def _marks(frame: pd.DataFrame) -> dict[str, dict[str, Any]]:
 
 
 def _mark(kind: Kind, label: str, size: int, hollow: str = "") -> dict[str, Any]:
-    """Return the settings of a marker: the filled one of the kind, unless `hollow` names another."""
+    """Return arguments of `scatter` for a `kind` of ε, with the kind's filled marker or the open marker `hollow`."""
     style = KINDS[kind]
     colors = {"facecolors": "white" if hollow else style.color, "edgecolors": style.color, "linewidths": 1.4}
     zorder = 4 if kind is Kind.AUDITED_LOWER else 3
@@ -247,7 +254,7 @@ def _mark(kind: Kind, label: str, size: int, hollow: str = "") -> dict[str, Any]
 
 
 def _dress_block(axis: Axes, infinity: float) -> None:
-    """Format the horizontal axis, with shaded bands for zero and infinite ε."""
+    """Format the axis of ε, with shaded bands for ε ≈ 0 and for ε = ∞, which is drawn at `infinity`."""
     axis.set_xscale("log")
     axis.set_xlim(_ZERO / 1.8, infinity * 2.5)
     for low, high in ((_ZERO / 1.8, _NOTHING * 0.75), (infinity / 2.5, infinity * 2.5)):
@@ -265,7 +272,10 @@ def _dress_block(axis: Axes, infinity: float) -> None:
 
 
 def _draw_row(axis: Axes, height: int, row: dict[Any, Any], marks: dict[str, Any], infinity: float) -> None:
-    """Draw the stated ε just above the audited ε, and shade a contradicted row."""
+    """Draw one mechanism and setting, `row`, at the vertical position `height`: stated ε above audited ε.
+
+    ε = ∞ is drawn at `infinity`. The row is shaded if the audit contradicts a stated ε.
+    """
     places = {
         name: infinity if row[name] == float("inf") else row[name] if row[name] >= _NOTHING else _ZERO
         for name in marks

@@ -1,4 +1,4 @@
-"""Draw two figures from the tables `equal-epsilon` of kept runs: the figure of the README, and one of all methods.
+"""Draw two figures from tables `equal-epsilon` of kept runs (stored results): one of all methods, one for the README.
 
 The figure of the README shows accuracy on MNIST against ε, one panel per unit of privacy. Usage:
 
@@ -33,7 +33,7 @@ _SIZE = (7.2, 3.8)
 
 @dataclass(frozen=True)
 class _Line:
-    """Line of the figure, from a row of the table `equal-epsilon`."""
+    """Line of the README's figure: one row of the table `equal-epsilon`, with its panel, label and style."""
 
     panel: str
     row: tuple[str, str, str]  # system, way, learner
@@ -59,7 +59,7 @@ _PUBLISHED: dict[str, Any] = {"color": GREY, "marker": "^", "markerfacecolor": "
 
 
 def draw_headline(table: pd.DataFrame, published_at: tuple[float, float]) -> Figure:
-    """Draw test accuracy against ε for the systems in `_LINES`, with labels next to their lines.
+    """Draw the README's figure: accuracy on MNIST against ε for the systems in `_LINES`.
 
     Parameters
     ----------
@@ -90,18 +90,18 @@ def draw_headline(table: pd.DataFrame, published_at: tuple[float, float]) -> Fig
 
 
 def _label(axis: Axes, words: str, place: tuple[float, float], color: str) -> None:
-    """Write a label in a darker shade of the line's colour."""
+    """Write the label `words` of a line at the point `place`, in a darker shade of the line's `color`."""
     axis.text(*place, words, color=[0.75 * part for part in to_rgb(color)], **_LABEL)
 
 
 def _note(axis: Axes, words: str, place: tuple[float, float], point: tuple[float, float]) -> None:
-    """Write a note with a thin line to a published point."""
+    """Write the note `words` at the point `place`, with a thin line to the published value at `point`."""
     leader = {"arrowstyle": "-", "color": GREY, "linewidth": 0.7, "shrinkA": 1, "shrinkB": 4, "relpos": (1, 0.5)}
     axis.annotate(words, point, place, arrowprops=leader, color=GREY, **_LABEL)
 
 
 def read_tables(paths: Sequence[Path]) -> pd.DataFrame:
-    """Return the tables `equal-epsilon` in the CSV files `paths`, joined; exit with a message if this fails."""
+    """Return one table `equal-epsilon`, joined from the CSV files `paths`; exit with a message if this fails."""
     try:
         return join_tables([pd.read_csv(path) for path in paths])
     except (OSError, PatebenchError) as fault:

@@ -41,7 +41,7 @@ def draw_gaussian_accuracy(records: Records, published: Published) -> Figure:
 
 
 def _draw_over_noise(records: Records, published: Published, mechanism: str, parameter: str, label: str) -> Figure:
-    """Draw the accuracy of released labels against a noise parameter of the mechanism."""
+    """Draw the accuracy of labels released by `mechanism` against its noise `parameter`, with axis label `label`."""
     label_sets = records.of_whole_pool().label_sets
     label_sets = label_sets[(label_sets["mechanism"] == mechanism) & label_sets["label_accuracy"].notna()]
     label_sets = label_sets.assign(scale=[float(parameters[parameter]) for parameters in label_sets["parameters"]])
@@ -66,7 +66,10 @@ def _draw_over_noise(records: Records, published: Published, mechanism: str, par
 
 
 def _draw_label_sets(axis: Axes, label_sets: pd.DataFrame, styles: dict[Any, LineStyle]) -> None:
-    """Draw each label set as a dot, and expected accuracies as a line per ensemble size."""
+    """Draw the accuracy of each label set as a dot, and the expected accuracy over the noise as a line.
+
+    There is one line per number of teachers and of their epochs. `styles` are by number of teachers.
+    """
     dot: dict[str, Any] = {"s": 20, "alpha": 0.75, "linewidths": 0, "zorder": 3}
     several = label_sets[["teachers", "epochs"]].drop_duplicates()["teachers"].duplicated().any()
     for (teachers, epochs), group in label_sets.groupby(["teachers", "epochs"], dropna=False):
@@ -80,7 +83,7 @@ def _draw_label_sets(axis: Axes, label_sets: pd.DataFrame, styles: dict[Any, Lin
 
 
 def draw_gap(records: Records, published: Published) -> Figure:
-    """Draw the mean gap between the two largest vote counts, divided by n, against n teachers (PATE 2017, Figure 3)."""
+    """Draw Figure 3 of PATE 2017: the mean of (largest − second vote count) / n against the number n of teachers."""
     ensembles = trained(records.ensembles)
     if ensembles.empty:
         return empty()
@@ -97,11 +100,12 @@ def draw_gap(records: Records, published: Published) -> Figure:
 
 
 def draw_distance(records: Records, published: Published) -> Figure:
-    """Draw Figure 2 of NZC (Sun et al. 2020). The distance of a query is the gap between its two largest vote counts.
+    """Draw Figure 2 of NZC (Sun et al. 2020): accuracies of teachers, and gaps between the two largest vote counts.
 
-    Panel (a) shows the accuracy of ensembles and single teachers against the number of teachers. Panel (b) shows the
-    share of queries with a distance of at least k against k, for the largest number of teachers. Panel (c) shows the
-    share of queries with a distance of at least 3 against the number of teachers.
+    The distance of a query is the gap between its two largest vote counts. Panel (a) shows the accuracy of ensembles
+    and single teachers against the number of teachers. Panel (b) shows the share of queries with a distance of at least
+    k against k, for the largest number of teachers. Panel (c) shows the share of queries with a distance of at least 3
+    against the number of teachers.
     """
     ensembles = trained(records.ensembles)
     if ensembles.empty:
@@ -142,7 +146,10 @@ def _draw_over_teachers(
 
 
 def _draw_over_distances(axis: Axes, ensembles: pd.DataFrame, style: LineStyle, name: str) -> None:
-    """Draw the share of queries whose two largest vote counts differ by at least k."""
+    """Draw, against k, the share of queries whose two largest vote counts differ by at least k.
+
+    The line is the mean over `ensembles`, and the band is from their minimum to their maximum.
+    """
     if ensembles.empty:
         return
     curves = np.array([[gap_share(gaps, k) for k in range(len(gaps))] for gaps in ensembles["gap_histogram"]])
@@ -152,7 +159,7 @@ def _draw_over_distances(axis: Axes, ensembles: pd.DataFrame, style: LineStyle, 
 
 
 def _draw_published(axis: Axes, paper: Published, dataset: str) -> set[int]:
-    """Draw printed accuracies of teachers and ensembles, and return their numbers of teachers."""
+    """Draw the accuracies of teachers and ensembles that `paper` prints for `dataset`; return numbers of teachers."""
     numbers = set()
     for quantity, marker, what in (("teacher_accuracy", "d", "one teacher"), ("plurality_accuracy", "s", "ensemble")):
         for value in paper.select(quantity, dataset=dataset):

@@ -35,7 +35,7 @@ _PANEL = ("dataset", "who", "method", "partition", "mechanism")
 
 
 def draw_clusters(records: Records, published: Published) -> Figure:
-    """Draw a student's accuracy against the number of clusters it queries, one line per noise setting and ε."""
+    """Draw student accuracy against the number of clusters whose centres are queried, one line per noise and ε."""
     frame = _students(records)
     frame = frame[frame["clusters"].notna() & (frame["queries"] == frame["clusters"])]
     label = "clusters of the public pool, which are the queries"
@@ -43,14 +43,14 @@ def draw_clusters(records: Records, published: Published) -> Figure:
 
 
 def draw_pool(records: Records, published: Published) -> Figure:
-    """Draw a student's accuracy against the size of the public pool, one line per noise and number of labels."""
+    """Draw a student's accuracy against the size of the public pool, one line per number of queries, noise and ε."""
     lines, panel = ["labels", "noise_in_words", "epsilon"], [*_PANEL, "beside_pool"]
     label = "public samples without a label (the pool)"
     return _draw_sweep(records, _students(records), "pool", label, lines, panel)
 
 
 def draw_cap(records: Records, published: Published) -> Figure:
-    """Draw a student's accuracy against k, the maximum number of votes per teacher, one line per ε."""
+    """Draw a student's accuracy against k, the maximum number of votes per teacher that count, one line per ε."""
     frame = _students(records)
     frame = frame.assign(cap=[float(settings.get("k", "nan")) for settings in frame["parameters"]]).dropna(subset="cap")
     label = "k, how many votes of a teacher count"
@@ -58,7 +58,10 @@ def draw_cap(records: Records, published: Published) -> Figure:
 
 
 def _students(records: Records) -> pd.DataFrame:
-    """Return students with a finite worst-case ε, with settings added as text."""
+    """Return the rows of `outcomes` with a finite worst-case ε, with text columns for panels and lines.
+
+    These are `noise_in_words`, `who` (number and model of teachers), `epsilon`, and `labels` (number of queries).
+    """
     frame = outcomes(records)
     frame = frame[frame["worst_case_epsilon_mean"] < float("inf")]
     return frame.assign(
@@ -72,7 +75,11 @@ def _students(records: Records) -> pd.DataFrame:
 def _draw_sweep(
     records: Records, frame: pd.DataFrame, across: str, label: str, lines: list[str], by: list[str]
 ) -> Figure:
-    """Draw the accuracy of students against one column, with a panel per combination of others."""
+    """Draw the accuracy of the students in `frame` against the column `across`, whose axis label is `label`.
+
+    There is one panel per combination of the columns `by`, and one line per combination of the columns `lines`. Lines
+    with a single value of `across` are left out.
+    """
     if len(frame):
         frame = frame[frame.groupby([*by, *lines])[across].transform("nunique") > 1]
     if frame.empty:
@@ -95,13 +102,16 @@ def _draw_sweep(
 
 
 def _title(group: tuple[Any, ...], differ: list[int]) -> str:
-    """Return the title of a panel, with the settings that differ between panels."""
+    """Return a panel's title; `group` are its settings, and `differ` the positions of those that panels differ in."""
     rest = filter(None, (str(group[place]) for place in differ))
     return " · ".join(map(in_words, group[:2])) + "\n" + " · ".join([f"student: {in_words(group[2])}", *rest])
 
 
 def _draw_namings(axis: Axes, across: str, shown: pd.DataFrame, namings: pd.DataFrame) -> None:
-    """Draw the accuracy of clusters named by true labels, which costs no privacy."""
+    """Draw the accuracy at ε = 0 of public clusters that are labelled with their most frequent true label.
+
+    `shown` are the students in the panel, and `across` is the column of its horizontal axis.
+    """
     same = ["dataset", "setting", "clusters"]
     own = namings.merge(shown[same].drop_duplicates(), on=same)
     groups = [("as many", own)] if across == "clusters" else own.groupby("clusters")
@@ -162,7 +172,10 @@ def draw_petdl_ablations(records: Records, published: Published) -> Figure:
 
 
 def _styles(panels: list[list[_Line]]) -> dict[str, LineStyle]:
-    """Return the style of each line by its label."""
+    """Return a style for the label of each line in `panels`.
+
+    Lines of one form of PET-DL share a style, unless a panel has lines of one form and different numbers of teachers.
+    """
     forms = {words: line["form"].iloc[0] for lines in panels for words, _, line in lines}
     first = [[line["form"].iloc[0] for _, usual, line in lines if usual] for lines in panels]
     # Lines of one form share a style, unless a panel has several of them with different numbers of teachers.
@@ -173,7 +186,10 @@ def _styles(panels: list[list[_Line]]) -> dict[str, LineStyle]:
 
 
 def _lines(students: pd.DataFrame, name: str) -> list[pd.DataFrame]:
-    """Group students that differ only in the seed and one setting."""
+    """Return groups of `students` with at least two values of the setting `name`; each group becomes a line.
+
+    Students in a group differ only in the seed, in `name`, and in settings that follow from it.
+    """
     same = ["given_noise" if each == "noise" else each for each in _ALL if each not in {name, *_FOLLOWS.get(name, ())}]
     if name == "noise":
         students = students[students["target"].isna()]
@@ -182,7 +198,7 @@ def _lines(students: pd.DataFrame, name: str) -> list[pd.DataFrame]:
 
 
 def _named(lines: list[pd.DataFrame], name: str) -> Iterator[_Line]:
-    """Yield each line with a label that distinguishes it from lines of the same form."""
+    """Yield (label, is first of its form, students) per group in `lines`; labels leave out the setting `name`."""
     firsts: dict[str, pd.Series[Any]] = {}
     for line in lines:
         one = line.iloc[0]

@@ -66,9 +66,9 @@ _OTHER_MARKERS = ("", "d", "p", "h", "8")
 
 
 def draw_equal_epsilon(records: Records, published: Published) -> Figure:
-    """Draw the test accuracy of each method against ε.
+    """Draw the test accuracy of each method against ε, with one point per target ε in `TARGETS`.
 
-    For each target ε in `TARGETS`, the method's setting with the largest ε that does not exceed the target is drawn.
+    A point shows the method's setting with the largest ε that does not exceed the target.
     """
     return draw_table(EQUAL_EPSILON.build(records, published))
 
@@ -76,7 +76,8 @@ def draw_equal_epsilon(records: Records, published: Published) -> Figure:
 def draw_table(frame: pd.DataFrame) -> Figure:
     """Draw accuracy against ε for the rows of a table `equal-epsilon`, one panel per data set, split and adjacency.
 
-    Colour and marker show the mechanism or, for a private model, its variant (`form`). Dashes distinguish learners.
+    Each row is a method. Colour and marker show its mechanism or, for a private model, its variant (`form`). Dashes
+    distinguish methods that share a colour.
     """
     measured = frame[[f"seeds_at_{target:g}" for target in TARGETS]].notna().any(axis=1)
     ours = sorted(
@@ -120,7 +121,7 @@ def draw_table(frame: pd.DataFrame) -> Figure:
 
 
 def _method_styles(rows: list[dict[Any, Any]]) -> dict[str, tuple[LineStyle, int]]:
-    """Return the line style and marker size of each method by its label."""
+    """Return (line style, marker size) by method label, for `rows` of the table `equal-epsilon`."""
     styles = line_styles(map(_key, rows), {**mechanism_styles(), **PRIVATE_MODELS})
     styles_of_methods: dict[str, tuple[LineStyle, int]] = {}
     seen: Counter[str] = Counter()
@@ -139,7 +140,7 @@ def _key(row: dict[Any, Any]) -> str:
 
 
 def _method_label(row: dict[Any, Any]) -> str:
-    """Label a method by mechanism or form, learner, and number of shards."""
+    """Return a label for the method in `row`: system or mechanism, form, learner, and notes such as "n = 250"."""
     way, learner = in_words(row["way"]), in_words(row["learner"])
     parts = [learner] if learner == way or learner.startswith(f"{way}, ") else [way, learner]
     parts = parts if row["system"] == PATE else [row["system"], *parts]
@@ -195,8 +196,8 @@ _PROTECTED: dict[str, str] = {
 def draw_frontier(records: Records, published: Published) -> Figure:
     """Draw the accuracy of every student and private model against its ε, and the Pareto front of students.
 
-    Colour and marker of a student show its mechanism. If students have more learning methods than mechanisms, they show
-    the method instead.
+    Colour and marker of a student show its mechanism or, if the run has more learning methods than mechanisms, its
+    learning method.
     """
     students, models = (
         clip_accuracies(outcomes(records)),
@@ -245,14 +246,17 @@ def draw_frontier(records: Records, published: Published) -> Figure:
 
 
 def _named(models: pd.DataFrame) -> pd.DataFrame:
-    """Name private models, and keep the most accurate one at each ε."""
+    """Return `models` with a column `name` (system and form); of equal name and ε, only the most accurate one."""
     named = models.assign(name=models["system"] + ", " + models["form"])
     ranked = named.sort_values("accuracy_mean", ascending=False, kind="stable")
     return ranked.drop_duplicates([*_PANEL, "name", "epsilon_mean", "delta", "kind", "adjacency"])
 
 
 def _draw_students(axis: Axes, students: pd.DataFrame, other: str) -> None:
-    """Draw students at their worst-case ε, each joined to its data-dependent ε."""
+    """Draw students at their worst-case ε (filled markers), each joined to its data-dependent ε (open marker).
+
+    Colours show either mechanisms or methods; `other` is the name of the other column, which notes show.
+    """
     finite = students[students["worst_case_epsilon_mean"] < math.inf]
     for index, words in _notes(finite, other).items():
         row = finite.loc[index]
@@ -271,7 +275,11 @@ def _draw_students(axis: Axes, students: pd.DataFrame, other: str) -> None:
 
 
 def _notes(students: pd.DataFrame, other: str) -> dict[Any, str]:
-    """Return a note on each student: the number of queries, and unusual settings."""
+    """Return a note on each student by its index in `students`, such as "T = 100".
+
+    The note contains the number of queries and, if students differ in it, the number of teachers. It contains the value
+    in the column `other` unless this is the most frequent one, and noise parameters if notes were equal without them.
+    """
     usual = students[other].mode()[0] if len(students) else ""
     several = students["teachers"].nunique() > 1
     words = {}
@@ -289,7 +297,7 @@ def _notes(students: pd.DataFrame, other: str) -> dict[Any, str]:
 
 
 def _draw_models(axis: Axes, models: pd.DataFrame) -> None:
-    """Draw the accuracy of private models against ε, with open markers for claims."""
+    """Draw the accuracy of private models against ε, with filled markers only for worst-case ε."""
     finite = models[models["epsilon_mean"] < math.inf].sort_values("epsilon_mean")
     for (name, kind), rows in finite.groupby(["name", "kind"], sort=False):
         style: LineStyle = rows["style"].iloc[0]
@@ -310,7 +318,10 @@ def _draw_published(axis: Axes, published: Published, dataset: str) -> None:
 
 
 def _draw_naming(axis: Axes, namings: pd.DataFrame) -> None:
-    """Draw the accuracy of public clusters named by true labels as a horizontal line."""
+    """Draw a horizontal line at the accuracy of public clusters labelled with their most frequent true label (ε = 0).
+
+    If `namings` contains several numbers of clusters, the largest one is shown.
+    """
     if not namings.empty:
         most = namings["clusters"].max()
         mean = namings.loc[namings["clusters"] == most, "accuracy"].mean()
@@ -319,7 +330,7 @@ def _draw_naming(axis: Axes, namings: pd.DataFrame) -> None:
 
 
 def _without_finite_epsilon(students: pd.DataFrame) -> str:
-    """Return a line of text on students with infinite ε, which the axis cannot show."""
+    """Return text, for the axis label, on students with ε = ∞, which the axis cannot show; "" if there are none."""
     endless = students[students["worst_case_epsilon_mean"] == math.inf]
     named = []
     for mechanism, rows in endless.groupby("mechanism", sort=False):
