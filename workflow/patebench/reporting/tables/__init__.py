@@ -1,8 +1,7 @@
 """Registry of tables; each is a `table.Table` and is written as CSV, Markdown and LaTeX.
 
-Each entry states two facts: `section` is the section of the report page that shows the table, and `needs` lists kinds
-of results. A table is shown if the run contains one of them. Other packages add tables by entry points of the group
-`patebench.tables`.
+An entry states the section of the report page (`section`) and a condition on the run: with `needs`, the run must
+contain one of these kinds of results. Other packages add tables by entry points of the group `patebench.tables`.
 """
 
 from patebench.core.registry import Registry, instance_of

@@ -31,10 +31,11 @@ _ORDER = (
 
 
 def build_accountants(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per label set of the whole pool, number of queries and δ, with the ε by each accountant.
+    """Return one row per label set, number of queries and δ, with the ε by each accountant.
 
-    The columns `<kind>: <heading>_mean` and `…_std` are mean and standard deviation over the seeds. Each ε is the
-    smallest of the bounds with this kind and heading (`_headings`); NaN if there is none.
+    The columns `<kind>: <heading>_mean` and `…_std` are mean and standard deviation over the seeds, where `heading` is
+    the accountant's label (`_headings`). Each ε is the smallest bound of this kind and heading; NaN if there is none.
+    Label sets whose queries were selected in rounds are left out.
     """
     bounds = records.of_whole_pool().bounds
     frame = over_seeds(bounds, SUBJECT, ["epsilon"])[[*SUBJECT, "seeds"]]
@@ -51,7 +52,7 @@ def build_accountants(records: Records, published: Published) -> pd.DataFrame:
 
 
 def accountants_columns(frame: pd.DataFrame) -> Sequence[Column]:
-    """Return the visible columns of `frame`, from `build_accountants`: label set, and ε by kind and heading."""
+    """Return the visible columns of `frame`, a result of `build_accountants`: label set, ε by kind and heading."""
     found = []
     for column in map(str, frame.columns):
         kind, of, heading = column.removesuffix("_mean").partition(_OF)
@@ -61,7 +62,11 @@ def accountants_columns(frame: pd.DataFrame) -> Sequence[Column]:
 
 
 def _headings(bounds: pd.DataFrame) -> "pd.Series[str]":
-    """Return the heading of each bound, missing for bounds that are not shown."""
+    """Return the column heading of each bound: the label of its accountant. Bounds that are not shown have none.
+
+    If a Rényi curve has a classic and a tight conversion, the classic one is shown only for data-dependent bounds that
+    are not exact, with the suffix `_CLASSIC`.
+    """
     labels = bounds["label"].where(bounds["label"] != "", bounds["accountant"])
     tight = bounds["conversion"] == Conversion.TIGHT
     in_both_ways = zip(bounds.loc[tight, "kind"], bounds.loc[tight, "accountant"], strict=True)
@@ -74,7 +79,7 @@ def _headings(bounds: pd.DataFrame) -> "pd.Series[str]":
 
 
 def _place(heading: str) -> tuple[Any, ...]:
-    """Return a sort key of a heading."""
+    """Return a sort key of `heading`: its position in `_ORDER`; other headings follow in natural order."""
     return (_ORDER.index(heading), ()) if heading in _ORDER else (len(_ORDER), natural_key(heading))
 
 
@@ -87,7 +92,10 @@ _BOUND = [*SUBJECT, "kind", "accountant", "conversion", "publishable", "adjacenc
 
 
 def build_bounds(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per bound on labels of the whole pool, with statistics of ε and the Rényi order over the seeds."""
+    """Return one row per bound on the labels of queries that were not selected in rounds.
+
+    Over the seeds, a row contains mean, deviation, minimum and maximum of ε, and the smallest and largest Rényi order.
+    """
     bounds = records.of_whole_pool().bounds
     frame = over_seeds(bounds, _BOUND, ["epsilon"])
     groups = bounds.groupby(_BOUND, dropna=False)
@@ -124,10 +132,11 @@ _COSTS = {"asked": "T_n", "epsilon": "ε_n of one query", "basic": "T_n·ε_n", 
 
 
 def build_teacher_costs(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per label set of the whole pool, number of queries and δ, with the costs per teacher.
+    """Return one row per label set, number of queries and δ, with the costs per teacher under local privacy.
 
-    The costs under local privacy are the number T_n of queries that a teacher answers, its ε_n per query, and its total
-    ε by basic and by tight composition.
+    The costs are the number T_n of queries that a teacher answers, its ε_n per query, and its total ε by basic and by
+    tight composition. They are shown for the teachers with the least, median and largest T_n·ε_n. Label sets whose
+    queries were selected in rounds are left out.
     """
     values = [f"{cost}_{which}" for cost in _COSTS for which in WHICH]
     frame = over_seeds(records.of_whole_pool().teacher_costs, SUBJECT, values)
@@ -149,12 +158,12 @@ TEACHER_COSTS = Table(
 
 
 def build_audit(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per audited mechanism, setting and number of queries, with stated and audited ε (`audited`)."""
+    """Return one row per audited mechanism, setting and number of queries; see `outcomes.audited` for columns."""
     return audited(records)
 
 
 def audit_columns(frame: pd.DataFrame) -> Sequence[Column]:
-    """Return the visible columns of `frame`: stated ε, one ε lower bound per audit method, and verdicts."""
+    """Return the visible columns of `frame`: stated ε, an ε lower bound per audit method, and verdicts."""
     found = [Column(name, label, "audited", group="Audited ε") for name, label in audit_methods(frame).items()]
     return (*_STATED, *found, *_VERDICTS)
 

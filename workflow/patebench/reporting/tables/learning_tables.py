@@ -50,7 +50,10 @@ TEACHER_COLUMNS = (
 
 
 def build_ensembles(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per setting of an ensemble: accuracies of its teachers, its plurality labels and LNMax labels."""
+    """Return one row per setting of an ensemble, with accuracies over the seeds.
+
+    These are the accuracies of its teachers, of its plurality labels, and of labels released by LNMax at γ = 0.05.
+    """
     ensembles = records.ensembles
     frame = of_ensembles(ensembles, _VALUES)
     extremes = ensembles.groupby(ENSEMBLE, dropna=False).agg(
@@ -66,7 +69,7 @@ def build_ensembles(records: Records, published: Published) -> pd.DataFrame:
 
 
 def of_ensembles(ensembles: pd.DataFrame, values: Sequence[str]) -> pd.DataFrame:
-    """Return mean and standard deviation of the columns `values` over the seeds, one row per setting of an ensemble.
+    """Return mean and standard deviation over the seeds of the columns `values`, one row per setting of an ensemble.
 
     In names of columns, `_mean_` becomes `_`, so `teacher_accuracy_mean_mean` becomes `teacher_accuracy_mean`.
     """
@@ -75,9 +78,10 @@ def of_ensembles(ensembles: pd.DataFrame, values: Sequence[str]) -> pd.DataFrame
 
 
 def mean_label_accuracy(label_sets: pd.DataFrame, keys: Mapping[str, str], name: str) -> pd.DataFrame:
-    """Return mean and standard deviation over the seeds of the label accuracy of each setting of an ensemble.
+    """Return the accuracy of the labels that each setting of an ensemble released with one mechanism and noise.
 
-    They are in the columns `<name>_mean` and `<name>_std`. `keys` selects the label sets by mechanism and noise.
+    `keys` selects `mechanism` and `noise`. The columns `<name>_mean` and `<name>_std` are mean and standard deviation
+    over the seeds.
     """
     chosen = label_sets[(label_sets[list(keys)] == list(keys.values())).all(axis=1)]
     return over_seeds(chosen.rename(columns={"label_accuracy": name}), ENSEMBLE, [name]).drop(columns="seeds")
@@ -107,7 +111,10 @@ ENSEMBLES = Table(
 
 
 def build_noisy_accuracy(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per setting of a label set of the whole pool, with its accuracy over the seeds."""
+    """Return one row per setting of a label set, with the accuracy of its labels over the seeds.
+
+    Label sets whose queries were selected in rounds are left out.
+    """
     values = ["answered", "expected_label_accuracy", "label_accuracy", *BESIDE_LABELS]
     frame = over_seeds(records.of_whole_pool().label_sets, [*LABEL_SET, "queries"], values)
     frame = sort_rows(frame, [*LABEL_SET, "queries"])
@@ -164,7 +171,7 @@ def build_active_learning(records: Records, published: Published) -> pd.DataFram
 
 
 def _published_gain(published: Published, strategy: str) -> str | None:
-    """Return the range of printed accuracy gains in percentage points."""
+    """Return the printed accuracy gains of `strategy` in percentage points as text, such as "1–2", or None."""
     values = sorted(100 * value.value for value in published.select("accuracy_gain", row=strategy))
     return "–".join(f"{value:g}" for value in values) or None
 
@@ -232,8 +239,8 @@ _KEY = [
 def build_petdl(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per PET-DL student and bound on its ε, with accuracy and ε over the seeds.
 
-    Students in the published form also have the accuracy and ε that the paper prints for the same data set, number of
-    teachers, weighting and compression; the shards may differ.
+    For students in the published form, a row also contains the accuracy and ε that the paper prints. Data set, number
+    of teachers, weighting and compression are equal, but the shards may differ.
     """
     values = ["epsilon", "accuracy", "teacher_accuracy", "seconds", *BESIDE_ACCURACY]
     frame = over_seeds(petdl_students(records), _KEY, values)

@@ -35,7 +35,7 @@ from patebench.reporting.verdicts import NUMBER, Verdict, best_of_each_number, c
 
 
 def build_papers(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per paper, with a column per verdict: the number of its printed numbers with this verdict.
+    """Return one row per paper, with a column per verdict: the number of the paper's printed numbers with this verdict.
 
     If several settings measured one printed number, the first of their verdicts in the order of `Verdict` counts.
     Measurements on a changed copy of a data set are not counted. `short_otherwise` is the number of printed numbers
@@ -64,7 +64,7 @@ PAPERS = Table(
 
 
 def build_verdicts(records: Records, published: Published) -> pd.DataFrame:
-    """Return the rows of `verdicts` by paper, measured numbers first, with text columns for the table."""
+    """Return the rows of `verdicts` sorted by paper, measured numbers first, with cells as text added as columns."""
     frame = verdicts(records, published)
     papers = {paper: place for place, paper in enumerate(dict.fromkeys(frame["paper"]))}
     unmeasured = frame["measured_mean"].isna()
@@ -82,7 +82,7 @@ def build_verdicts(records: Records, published: Published) -> pd.DataFrame:
 
 
 def _quantity_in_words(row: dict[Any, Any]) -> str:
-    """Return the quantity as text, or the paper's column heading for a setting."""
+    """Return the quantity of the printed number in `row` as text; for a setting, the paper's column heading."""
     return str(row["column"]) if row["quantity"] == "setting" else str(row["quantity"]).replace("_", " ")
 
 
@@ -130,9 +130,9 @@ _COMPARED = ("lnmax", "gnmax")
 def build_nzc_students(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per student setting and δ: the student's accuracy, and its stated, worst-case and exact ε.
 
-    The stated ε is that of the mechanism's paper (`_epsilons`). Only mechanisms selected by `_is_compared` are
-    included, on data sets where a student learns from the immutable noisy argmax of NZC (Sun et al. 2020). Each row
-    also contains the accuracy of the best model trained on true labels of as many samples as the student has queries.
+    The stated ε is computed as in the mechanism's paper. Rows are limited to mechanisms selected by `_is_compared`, and
+    to data sets where a student learns from the immutable noisy argmax of NZC (Sun et al. 2020). Each row also contains
+    the accuracy of the best model trained on as many true labels as the student has queries.
     """
     records = records.of_whole_pool()
     students, of_nzc = records.students, records.students["mechanism"].isin(IMMUTABLE)
@@ -156,13 +156,16 @@ def build_nzc_students(records: Records, published: Published) -> pd.DataFrame:
 
 
 def _is_compared(mechanism: str) -> bool:
-    """Return True if NZC evaluates the mechanism, or if it tests stability."""
+    """Return True if NZC 2020 evaluates `mechanism`, or if it answers only queries that few votes cannot change."""
     known = mechanism in (*IMMUTABLE, *_COMPARED)
     return known or (mechanism in MECHANISMS and bool(MECHANISMS.load(mechanism).tests_stability))
 
 
 def _epsilons(records: Records) -> pd.DataFrame:
-    """Return stated, worst-case and exact ε over the seeds."""
+    """Return mean and deviation over the seeds of three ε for each label set, number of queries and δ.
+
+    These are the ε stated as in the mechanism's paper, the smallest worst-case ε, and the smallest exact ε.
+    """
     bounds = compared_bounds(records)
     stated = bounds[stated_by_paper(bounds)]
     # A worst-case ε is stated only where the paper's accountant has no data-dependent one.
@@ -175,7 +178,7 @@ def _epsilons(records: Records) -> pd.DataFrame:
 
 
 def _as_printed(epsilon: float, above: float) -> str | float:
-    """Return the ε that a paper prints as text, NaN if none."""
+    """Return a printed ε as text: "> 8.03" if the paper prints only `above`, a lower limit; NaN if it prints none."""
     if not math.isnan(above):
         return f"> {above:g}"
     if math.isnan(epsilon):
@@ -219,7 +222,10 @@ _LABELS = {"lnmax": LNMAX, "immutable": _immutable(0), "gated": _immutable(3)}
 
 
 def build_nzc_ensembles(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per ensemble labelled by NZC's immutable noisy argmax, with measured and printed accuracies."""
+    """Return one row per setting of an ensemble, with measured and printed accuracies.
+
+    Only ensembles with labels from the immutable noisy argmax of NZC (Sun et al. 2020) are included.
+    """
     label_sets = records.of_whole_pool().label_sets
     used = set(label_sets.loc[label_sets["mechanism"].isin(IMMUTABLE), "ensemble"])
     ensembles = records.ensembles[records.ensembles["ensemble"].isin(used)]

@@ -41,7 +41,8 @@ _FORMATS: Mapping[str, Callable[[Any], str]] = {
 class Column:
     """Visible column of a table: the column `field` of the frame, its title, and the `style` of its cells.
 
-    If `deviation`, cells show `<field>_mean` ± `<field>_std`. `group` is a heading shared by neighbouring columns.
+    `style` is a key of `_FORMATS`. If `deviation`, cells show `<field>_mean` ± `<field>_std`. `group` is a heading
+    shared by neighbouring columns.
     """
 
     field: str
@@ -67,7 +68,7 @@ class Column:
 
     @property
     def value(self) -> str:
-        """Return the name of the frame's column with the values or, if `deviation`, the means."""
+        """Return the name of the frame's column that contains the values or, if `deviation`, their means."""
         return f"{self.field}_mean" if self.deviation else self.field
 
     @property
@@ -77,7 +78,7 @@ class Column:
 
     @property
     def right(self) -> bool:
-        """Return True if cells are aligned right, because they are numbers."""
+        """Return True if cells are aligned right, because they contain numbers."""
         return self.style not in ("text", "flag")
 
 
@@ -132,7 +133,7 @@ class Table:
     section: str = ""
 
     def shown(self, frame: pd.DataFrame) -> list[Column]:
-        """Return the visible columns that have a value in `frame`; all visible columns if `frame` has no row.
+        """Return the visible columns with at least one value in `frame`; all visible columns if `frame` has no row.
 
         A column for the split is added if a data set has several splits, or if ε protects only labels in a split.
         """
@@ -146,7 +147,7 @@ class Table:
         return [column for column in columns if frame.empty or _has_value(frame[column.value])]
 
     def rows(self, frame: pd.DataFrame) -> list[list[str]]:
-        """Return the headings, and then the formatted cells of each row of `frame`."""
+        """Return a list with the headings, followed by a list with the formatted cells of each row of `frame`."""
         columns = self.shown(frame)
         rows: list[dict[Any, Any]] = in_text(frame).to_dict("records")
         return [[column.heading for column in columns], *([column.cell(row) for column in columns] for row in rows)]
@@ -172,7 +173,7 @@ class Table:
 
 
 def read_csv(text: str) -> pd.DataFrame:
-    """Return the frame in the CSV text of a table, with NaN for empty cells."""
+    """Return the frame in `text`, which is a table as CSV, with NaN for empty cells."""
     return pd.read_csv(StringIO(text), keep_default_na=False, na_values=[""], float_precision="round_trip")
 
 

@@ -52,9 +52,9 @@ _KEYS = ("dataset", "teachers", "mechanism", "noise", "queries", "delta")
 
 
 def build_utility_privacy(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per student setting and δ, with its accuracy, tightest worst-case ε and data-dependent ε.
+    """Return one row per student setting and δ, with its accuracy, smallest worst-case ε and data-dependent ε.
 
-    The data-dependent ε is computed by the accountant of the mechanism's paper, if known, otherwise by the tightest.
+    The data-dependent ε is computed by the accountant of the mechanism's paper or, if unknown, by the tightest one.
     """
     accountants = ["data_dependent_accountant", "worst_case_accountant"]
     frame = outcomes(records)[[*STUDENT, "delta", "seeds", *accountants, "may_publish", *_MEASURED_UTILITY_PRIVACY]]
@@ -142,8 +142,7 @@ def build_bits(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per student or private model and δ, with a reference accuracy at ε = 0 as `named_accuracy_…`.
 
     The reference labels each cluster of the public pool with its most frequent true label. If the student's queries are
-    the centres of clusters, the reference uses the same number of clusters, and otherwise the largest number in the
-    run.
+    the centres of clusters, the reference has as many clusters, and otherwise the largest number in the run.
     """
     frames = [frame.astype(object) for frame in (_students_bits(records), _models_bits(records))]
     rows = pd.concat(frames, ignore_index=True)
@@ -160,7 +159,7 @@ def build_bits(records: Records, published: Published) -> pd.DataFrame:
 
 
 def base_rates(records: Records) -> pd.DataFrame:
-    """Return the share of the largest class in the test set, as `largest_class_mean`, per data set and split."""
+    """Return the share of the largest class in the test set, `largest_class_mean`, per data set and split."""
     measured = pd.concat([records.students, records.private_models])
     return over_seeds(measured, _SPLIT, ["largest_class"])[[*_SPLIT, "largest_class_mean"]]
 
@@ -181,7 +180,7 @@ def _students_bits(records: Records) -> pd.DataFrame:
 
 
 def _models_bits(records: Records) -> pd.DataFrame:
-    """Return private models, each with its smallest worst-case ε."""
+    """Return one row per private model, with its smallest worst-case ε and the columns `_EACH`."""
     frame = private_models(records)
     frame = frame[frame["kind"] == Kind.WORST_CASE]
     seen = [data_seen(row, row["public_use"]) for row in frame.to_dict("records")]
@@ -233,7 +232,7 @@ _COMPARED = "accuracy_at_epsilon"
 def build_equal_epsilon(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per method, measured or printed in a paper, with ε and accuracy for each target in `TARGETS`.
 
-    Both belong to the method's setting with the largest ε that does not exceed the target; NaN if every ε exceeds it.
+    Both are from the method's setting with the largest ε that does not exceed the target; NaN if every ε exceeds it.
     """
     frames = [_students_equal_epsilon(records), _models_equal_epsilon(records), _published(published, records)]
     found = _by_target(pd.concat([frame.astype(object) for frame in frames], ignore_index=True))
@@ -241,7 +240,7 @@ def build_equal_epsilon(records: Records, published: Published) -> pd.DataFrame:
 
 
 def join_tables(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return the table `equal-epsilon` that one run with the settings of all `tables` would have.
+    """Return the table `equal-epsilon` of all settings in `tables`, as if one run had measured them.
 
     Raises PatebenchError if the tables have different accuracies for a method at the same ε.
     """
@@ -266,13 +265,13 @@ def join_tables(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _columns_at(target: float) -> dict[str, str]:
-    """Map columns to those of a target, such as "epsilon" to "epsilon_at_1"."""
+    """Return the names of columns at a `target` ε by their names without it: "epsilon" → "epsilon_at_1"."""
     named = {name: f"{name}_at_{target:g}" for name in ("epsilon", "seeds")}
     return named | {f"accuracy_{what}": f"accuracy_at_{target:g}_{what}" for what in ("mean", "std")}
 
 
 def _by_target(settings: pd.DataFrame) -> pd.DataFrame:
-    """Return, per method, its setting with the largest ε within each target."""
+    """Return one row per method in `settings` with, for each target, its setting with the largest ε up to it."""
     methods = settings[list(METHOD)].drop_duplicates()
     for target in TARGETS:
         within = settings[settings["epsilon"] <= target].sort_values("epsilon", kind="stable")
@@ -285,7 +284,7 @@ def _by_target(settings: pd.DataFrame) -> pd.DataFrame:
 
 
 def equal_epsilon_columns(frame: pd.DataFrame) -> Sequence[Column]:
-    """Return the visible columns of `frame`: the method, then ε and accuracy for each target ε that a method meets."""
+    """Return the visible columns of `frame`: the method, then ε and accuracy for each target that a method meets."""
     found = [
         *SIZE_COLUMNS,
         Column("system", "System"),
@@ -331,7 +330,10 @@ def _students_equal_epsilon(records: Records) -> pd.DataFrame:
 
 
 def _with_added(frame: pd.DataFrame, by_record: "pd.Series[bool]") -> pd.DataFrame:
-    """Append copies of rows that state ε for an added or removed record."""
+    """Append a copy of each row where `by_record` is True; the copies state ε for an added or removed record.
+
+    Rows without a value in `add_or_remove` are not copied.
+    """
     added = frame[frame["add_or_remove"].notna() & by_record]
     added = added.assign(adjacency=str(Adjacency.ADD_OR_REMOVE_RECORD), epsilon=added["add_or_remove"])
     return pd.concat([frame, added], ignore_index=True)[[*METHOD, *_FOUND]]
@@ -352,7 +354,7 @@ def _models_equal_epsilon(records: Records) -> pd.DataFrame:
 
 
 def _chosen(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
-    """Return each model's parameters as text, except those of the noise."""
+    """Return the parameters of each private model in `frame` as text, without parameters that determine the noise."""
     key = ["dataset", "setting", "private_model"]
     known = records.private_models.drop_duplicates(key).set_index(key)["parameters"]
     chosen = [known[each] for each in frame[key].itertuples(index=False, name=None)]
@@ -361,7 +363,10 @@ def _chosen(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
 
 
 def _add_differing_settings(frame: pd.DataFrame, settings: pd.DataFrame) -> pd.DataFrame:
-    """Append settings that differ between rows of one method to its learners."""
+    """Append to each row's `learner` the settings in which the rows of its method differ.
+
+    `settings` has the index of `frame`, and one column of text per setting.
+    """
     learners = frame["learner"].copy()
     for _, group in frame.groupby(list(METHOD), dropna=False):
         mine = settings.loc[group.index]
@@ -373,7 +378,7 @@ def _add_differing_settings(frame: pd.DataFrame, settings: pd.DataFrame) -> pd.D
 
 
 def _published(published: Published, records: Records) -> pd.DataFrame:
-    """Return printed pairs of accuracy and ε for the data sets in the records."""
+    """Return one row per printed pair of ε and accuracy, for the data sets and splits in `records`."""
     rows, records = [], records.of_records()
     panels = pd.concat([records.ensembles, records.private_models])[["dataset", "setting"]].drop_duplicates()
     models, comparisons = published.of(*OF_RECORDS), published.of(*COMPARISONS)
@@ -391,7 +396,10 @@ def _published(published: Published, records: Records) -> pd.DataFrame:
 
 
 def _learners(known: Sequence[tuple[Value, float]]) -> list[str]:
-    """Name the learner of each printed accuracy by paper and column."""
+    """Return a name for the learner of each printed accuracy: paper and column, and the table if they are ambiguous.
+
+    `known` contains pairs of an accuracy and its ε.
+    """
     columns = [(value.source, value.column, value.mechanism) for value, _ in known]
     cells: dict[tuple[object, ...], set[float]] = {}
     for (value, spent), column in zip(known, columns, strict=True):
