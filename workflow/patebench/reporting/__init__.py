@@ -1,1 +1,1 @@
-"""Tables, figures and the report, made from the records that the other stages wrote."""
+"""Tables, figures and the report page of a run, made from the records that other stages wrote."""

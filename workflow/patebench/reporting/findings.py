@@ -35,7 +35,7 @@ _MOST = 2
 
 
 def findings(tables: Tables) -> list[str]:
-    """Return at most five texts of a few sentences about the `tables` of a run, or `NOTHING`.
+    """Return at most five short texts that summarise the `tables` of a run, or `NOTHING` without any finding.
 
     They are about, in this order: students, private models, the accuracy that is possible without private data, audits,
     and comparisons with numbers printed in papers.
@@ -53,7 +53,7 @@ def findings(tables: Tables) -> list[str]:
 def setup(tables: Tables) -> str:
     """Return a sentence such as "250 teachers trained on MNIST voted on 100 public samples."; "" without teachers.
 
-    Teachers are trained models, or single private records that vote themselves.
+    Teachers are trained models, or single private records that vote without training.
     """
     ensembles, label_sets = tables.get("ensembles"), tables.get("noisy-accuracy")
     if ensembles is None or ensembles.empty:
@@ -71,7 +71,7 @@ def setup(tables: Tables) -> str:
 
 
 def _best_students(students: pd.DataFrame) -> Iterator[str]:
-    """Yield sentences on the most accurate student of each data set."""
+    """Yield sentences on the student that `most_accurate` selects, for each data set (at most `_MOST`)."""
     students = students[students["accuracy_mean"].notna()]
     labels_only = [of_labels(row.get("setting", "")) for row in students.to_dict("records")]
     units = (students.loc[[each is unit for each in labels_only]] for unit in (False, True))
@@ -103,7 +103,7 @@ def _best_students(students: pd.DataFrame) -> Iterator[str]:
 
 
 def _private_models(models: pd.DataFrame) -> Iterator[str]:
-    """Yield a sentence on the most accurate private model of each data set."""
+    """Yield a sentence on the private model that `most_accurate` selects, for each data set (at most `_MOST`)."""
     for dataset, rows in _by_dataset(models[models["accuracy_mean"].notna() & (models["kind"] == Kind.WORST_CASE)]):
         best = most_accurate(rows, "epsilon_mean")
         yield (
@@ -114,7 +114,7 @@ def _private_models(models: pd.DataFrame) -> Iterator[str]:
 
 
 def _uncovered(students: pd.DataFrame) -> Iterator[str]:
-    """Yield a sentence per data set on the classes without released labels."""
+    """Yield a sentence on the classes that no released label has, for each data set (at most `_MOST`)."""
     if "uncovered" not in students:
         return
     for dataset, rows in _by_dataset(students):
@@ -131,7 +131,7 @@ def _uncovered(students: pd.DataFrame) -> Iterator[str]:
 
 
 def _public_alone(bits: pd.DataFrame) -> Iterator[str]:
-    """Yield a sentence per data set on the best accuracy without private data."""
+    """Yield a sentence on the best accuracy without private data, for each data set (at most `_MOST`)."""
     for dataset, rows in _by_dataset(bits[bits["named_accuracy_mean"].notna()]):
         row = rows.sort_values(["named_accuracy_mean", "named_clusters"], ascending=[True, False]).iloc[-1]
         named = stated(row.to_dict(), "named_accuracy")
@@ -142,7 +142,7 @@ def _public_alone(bits: pd.DataFrame) -> Iterator[str]:
 
 
 def paper_line(row: Mapping[Any, Any]) -> str:
-    """Return a sentence that counts a paper's printed numbers by verdict; `row` is its row of the table `papers`."""
+    """Return a sentence that states how many printed numbers of a paper have each verdict (`row` of table `papers`)."""
     counts = [f"{int(row[str(verdict)])} {verdict}" for verdict in Verdict if row[str(verdict)]]
     printed = plural(int(row["printed"]), "printed number")
     return f"Of {printed}: {join(counts)}{_short_otherwise(row['short_otherwise'])}."
@@ -153,7 +153,7 @@ def _short_otherwise(numbers: float) -> str:
 
 
 def _papers(papers: pd.DataFrame, verdicts: pd.DataFrame | None) -> Iterator[str]:
-    """Yield a sentence that counts the printed numbers of all papers by verdict."""
+    """Yield a sentence that states how many printed numbers of all papers have each verdict."""
     total = papers.drop(columns="paper").sum().astype(int)
     count = {verdict: int(total[str(verdict)]) for verdict in Verdict}
     judged = sum(count[each] for each in (Verdict.REPRODUCED, Verdict.BETTER, Verdict.SHORT, Verdict.UNSOUND))
@@ -171,7 +171,7 @@ def _papers(papers: pd.DataFrame, verdicts: pd.DataFrame | None) -> Iterator[str
 
 
 def _proofs(audit: pd.DataFrame) -> Iterator[str]:
-    """Yield sentences that count the proven bounds that audits tested or contradicted."""
+    """Yield sentences with the numbers of proven bounds that audits tested, contradicted or could not test."""
     counts = audit["verdict"].value_counts()
     vacuous, failed, unlike = (
         int(counts.get(str(verdict), 0)) for verdict in (Audited.VACUOUS, Audited.VIOLATED, Audited.DISAGREES)
@@ -186,13 +186,13 @@ def _proofs(audit: pd.DataFrame) -> Iterator[str]:
 
 
 def _broken_claims(audit: pd.DataFrame) -> Iterator[str]:
-    """Yield a sentence on the mechanisms whose claimed ε an audit contradicts."""
+    """Yield a sentence that names the mechanisms whose claimed ε an audit contradicts."""
     if broken := {in_words(name) for name in audit.loc[audit["claim"] == Audited.VIOLATED, "mechanism"]}:
         yield f"The ε that papers claim for {join(sorted(broken))} does not hold: the audit found a larger one."
 
 
 def _broken_petdl(petdl: pd.DataFrame) -> Iterator[str]:
-    """Yield a sentence on the forms of PET-DL whose claimed ε an audit contradicts."""
+    """Yield a sentence that names the forms of PET-DL whose claimed ε an audit contradicts."""
     violated = (petdl["kind"] == Kind.CLAIMED) & (petdl["verdict"] == Audited.VIOLATED)
     if broken := {in_words(form) for form in petdl.loc[violated, "form"]}:
         yield f"The ε that is claimed for PET-DL ({join(sorted(broken))}) does not hold: the audit found a larger one."
@@ -210,13 +210,13 @@ _FINDINGS: tuple[tuple[tuple[Any, ...], ...], ...] = (
 
 
 def _by_dataset(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield name and rows of the data sets with the most rows."""
+    """Yield (name as text, rows) for the `_MOST` data sets with the most rows in `frame`."""
     names = frame["dataset"].value_counts(sort=True).index[:_MOST]
     yield from ((in_words(name), frame[frame["dataset"] == name]) for name in sorted(names))
 
 
 def protected(row: Mapping[Any, Any]) -> str:
-    """Return what ε protects for the student in `row`, as text: "the shard of one of 250 teachers"."""
+    """Return the unit that ε protects for the student in `row`, such as "the shard of one of 250 teachers"."""
     if of_labels(row.get("setting", "")):
         return PROTECTS_LABEL
     if owners := owners_in_words(row.get("partition")):
@@ -227,9 +227,10 @@ def protected(row: Mapping[Any, Any]) -> str:
 
 
 def most_accurate(rows: pd.DataFrame, epsilon: str) -> Mapping[Any, Any]:
-    """Return the most accurate row whose ε, in the column `epsilon`, is at most `WEAK`.
+    """Return the row with the largest `accuracy_mean` among those whose ε is at most `WEAK`.
 
-    If every ε is larger, rows with a finite ε are considered, and if none is finite, all rows.
+    `epsilon` is the name of the column of ε. If no ε is at most `WEAK`, all rows with a finite ε are considered; if
+    none is finite, all rows.
     """
     choices = [rows[rows[epsilon] <= WEAK], rows[rows[epsilon] < float("inf")], rows]
     considered = next(choice for choice in choices if not choice.empty)
@@ -237,7 +238,7 @@ def most_accurate(rows: pd.DataFrame, epsilon: str) -> Mapping[Any, Any]:
 
 
 def setting(row: Mapping[Any, Any]) -> str:
-    """Return a sentence on the student in `row`: "Setting: GNMax, σ = 40, 100 prototypes, supervised student."."""
+    """Return the setting of the student in `row`: "Setting: GNMax, σ = 40, 100 prototypes, supervised student."."""
     noise = row.get("noise_in_words")
     parts = [in_words(row["mechanism"]), noise if isinstance(noise, str) else "", answers(row)]
     return f"Setting: {', '.join(filter(None, parts))}, {in_words(row['method'])} student."
@@ -254,11 +255,11 @@ def answers(row: Mapping[Any, Any]) -> str:
 
 
 def stated(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
-    """Return the mean accuracy of `row` as text, with the accuracy of predicting the largest class in brackets.
+    """Return an accuracy in `row` as text with context: "96.68 % (predicting the largest class gives 11.35 %)".
 
-    The brackets also contain the balanced accuracy, if known. If always predicting the largest class is at least as
-    accurate, the text says so. Without the share of the largest class, there are no brackets. `accuracy` is the name of
-    the accuracy's column without `_mean`.
+    `accuracy` is the name of the column without `_mean`. The brackets also contain the balanced accuracy, if known. If
+    predicting the largest class is at least as accurate, the text says so. Without the share of the largest class,
+    there are no brackets.
     """
     reached, largest = row[f"{accuracy}_mean"], row.get("largest_class_mean", math.nan)
     if largest != largest:
@@ -287,11 +288,11 @@ def duration(seconds: float) -> str:
 
 
 def join(words: Sequence[Any], last: str = "and") -> str:
-    """Return `words` as a list in one text, "a, b and c", with the word `last` before the final one."""
+    """Return `words` as one text such as "a, b and c", where `last` is the word before the final one."""
     named = [str(word) for word in words]
     return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} {last} {named[-1]}"
 
 
 def plural(count: Any, one: str, several: str = "") -> str:
-    """Return `count` with its noun, `one` or `several` (default: `one` with "s"), such as "2,000 jobs"."""
+    """Return `count` with a noun, such as "2,000 jobs": `one` for 1, else `several` (default: `one` with "s")."""
     return f"{count:,} {one if count == 1 else several or one + 's'}"

@@ -6,7 +6,7 @@ set contains labels of the whole pool (`rounds` is ""), of queries selected in r
 clusters.
 
 The column `parameters` contains a mechanism's parameters as `Settings`, and `selection` a tuple of rounds;
-`patebench.reporting.wording` formats them as text.
+`patebench.reporting.wording` formats these columns as text.
 """
 
 import re
@@ -176,7 +176,7 @@ class Records:
     audits: "pd.DataFrame"
 
     def of_records(self) -> "Records":
-        """Return a copy without the runs whose ε protects only a record's label, not the whole record."""
+        """Return a copy without the splits for which ε protects only the label of a record, not the whole record."""
         split = {name: frame for name, frame in vars(self).items() if "setting" in frame}
         kept = {name: frame[~frame["setting"].map(of_labels).astype(bool)] for name, frame in split.items()}
         return replace(self, **kept)
@@ -184,7 +184,7 @@ class Records:
     def of_whole_pool(self) -> "Records":
         """Return a copy without the label sets whose queries were selected in rounds.
 
-        Bounds and students of these label sets are left out too.
+        The bounds and students of such label sets are left out too.
         """
         whole = {name: frame[frame["rounds"] == ""] for name, frame in vars(self).items() if "rounds" in frame}
         return replace(self, **whole)
@@ -196,9 +196,10 @@ def of_labels(setting: str) -> bool:
 
 
 def records_of(records: Iterable[tuple[Path, dict[str, Any]]]) -> Records:
-    """Return all records as one frame per kind; `records` are pairs of a file's path, for messages, and a record.
+    """Return all records as one frame per kind; `records` contains pairs of a file path and a record in this file.
 
-    Raises ArtefactError for the first invalid record, and PatebenchError for a duplicate.
+    Paths are used in error messages. Raises ArtefactError for the first invalid record, and PatebenchError for a
+    duplicate.
     """
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in RECORDS}
     for path, record in records:
@@ -210,7 +211,7 @@ def over_seeds(frame: "pd.DataFrame", by: Sequence[str], values: Sequence[str]) 
     """Return mean and sample standard deviation over the seeds, one row per combination of the columns `by`.
 
     The result has the columns `by`, `seeds` (the number of seeds), and `<value>_mean` and `<value>_std` for each column
-    in `values`. The deviation of a single seed is NaN.
+    in `values`. The deviation of a single seed is NaN. A column of recalls has a mean only (`mean_recall`).
     """
     import numpy as np
     import pandas as pd
@@ -228,9 +229,10 @@ def over_seeds(frame: "pd.DataFrame", by: Sequence[str], values: Sequence[str]) 
 
 
 def mean_recall(recalls: Iterable[Mapping[str, float | None] | None]) -> "Settings | None":
-    """Return the mean recall of each class over the seeds whose test set contains it; None without any recall.
+    """Return the mean recall of each class over the seeds; None if `recalls` contains no recall.
 
-    `recalls` contains, per seed, a mapping from class names to recalls (None if the class has no sample), or None.
+    `recalls` contains one mapping per seed, from class names to recalls, or None. A recall is None if the seed's test
+    set has no sample of the class; such seeds do not count.
     """
     named: dict[str, list[float]] = {}
     for recall in recalls:
@@ -240,7 +242,7 @@ def mean_recall(recalls: Iterable[Mapping[str, float | None] | None]) -> "Settin
 
 
 def deviation(values: Any) -> Any:
-    """Return the sample standard deviation of a column or of groups.
+    """Return the sample standard deviation of `values`, a pandas column or its groups.
 
     It is NaN for a single value, and 0 if the values differ only by rounding.
     """
@@ -258,7 +260,7 @@ def means_and_deviations(values: Sequence[str]) -> list[str]:
 
 
 def sort_rows(frame: "pd.DataFrame", by: Sequence[str]) -> "pd.DataFrame":
-    """Return `frame` sorted by the columns `by`, with numbers in text as numbers: "gamma-0.5" is before "gamma-10"."""
+    """Return `frame` sorted by the columns `by`. Numbers in text are compared as numbers, so "a-9" is before "a-10"."""
     rows = list(frame[list(by)].itertuples(index=False))
     order = sorted(range(len(rows)), key=lambda index: tuple(natural_key(cell) for cell in rows[index]))
     return frame.iloc[order].reset_index(drop=True)
@@ -275,12 +277,12 @@ def worst_case_bounds(bounds: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def distinct(frame: "pd.DataFrame", by: Sequence[str]) -> list[tuple[Any, ...]]:
-    """Return the distinct combinations of the columns `by` in `frame` as tuples, sorted as by `sort_rows`."""
+    """Return the distinct combinations of the columns `by` in `frame` as tuples, in the order of `sort_rows`."""
     return list(sort_rows(frame[list(by)].drop_duplicates(), by).itertuples(index=False, name=None))
 
 
 def natural_key(value: Any) -> tuple[Any, ...]:
-    """Return a sort key of `value` by which numbers inside text compare as numbers and missing values come last."""
+    """Return a sort key of `value`: numbers inside text compare as numbers, and missing values come last."""
     import pandas as pd
 
     if isinstance(value, Settings | tuple):
@@ -292,7 +294,7 @@ def natural_key(value: Any) -> tuple[Any, ...]:
 
 
 def check_record(path: Path, record: dict[str, Any]) -> dict[str, Any]:
-    """Return `record`, from the file `path`; raise ArtefactError if one of its columns is missing or invalid."""
+    """Return `record`, read from the file `path`; raise ArtefactError if a field is missing or invalid."""
     kind = record.get("record")
     if kind not in RECORDS:
         raise ArtefactError(path, f"it contains a record of the unknown kind '{kind}'")
@@ -314,7 +316,7 @@ def check_record(path: Path, record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _type_of(type_: type | UnionType) -> type:
-    """Return the type without None."""
+    """Return the type X for X and for X | None."""
     return type_ if isinstance(type_, type) else get_args(type_)[0]
 
 
@@ -350,14 +352,14 @@ def _frame(kind: str, rows: list[dict[str, Any]]) -> "pd.DataFrame":
 
 
 def _frozen(value: Any) -> Any:
-    """Return a JSON value in a form that can be hashed."""
+    """Return a JSON value that can be hashed: a dictionary becomes `Settings`, and a list becomes a tuple."""
     if isinstance(value, Mapping):
         return Settings({name: _frozen(inner) for name, inner in value.items()})
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 def _without_balanced(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Remove balanced accuracy and recall from rows with balanced classes."""
+    """Return `frame` with balanced accuracy and recall set to missing in rows with balanced classes."""
     import numpy as np
 
     for column in [name for name in map(str, frame) if "largest_class" in name]:
@@ -369,7 +371,7 @@ def _without_balanced(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _without_recipes(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Clear recipe and epochs of models that have none, such as random forests."""
+    """Return `frame` with recipe and epochs cleared for models without a recipe, such as random forests."""
     for of in ("", "student_"):
         if {f"{of}model", f"{of}recipe"} <= set(frame):
             trained = frame[f"{of}model"].map(lambda name: name not in MODELS or by_recipe(name)).astype(bool)

@@ -1,4 +1,4 @@
-"""Find the best evidence on every published value among all kept runs.
+"""Find the best evidence on every published value among all kept runs (runs whose results are stored).
 
 A kept run may store its table of verdicts. Verdicts on students and private models are also computed from the other
 tables of kept runs, which contain means over seeds.
@@ -28,7 +28,7 @@ _FURTHER = ("run", "accuracy_std", "epsilon_std", "answered_std", "seeds")
 
 
 def best_evidence(reference: Path, published: Published) -> pd.DataFrame:
-    """Return one row per value in `published`, in the same order: its verdict and the measurement behind it.
+    """Return one row per value in `published`, in the same order, with the verdict on it and the measurement.
 
     The columns are `EVIDENCE`. If a value was measured in several settings or kept runs (runs whose results are
     stored), the row contains the verdict that comes first in `Verdict`. A value that was not measured has the verdict
@@ -52,19 +52,19 @@ def best_evidence(reference: Path, published: Published) -> pd.DataFrame:
 
 
 def kept_runs(reference: Path) -> list[Path]:
-    """Return the folders of the kept runs in the folder `reference`, in alphabetical order."""
+    """Return the folders of the kept (stored) runs in the folder `reference`, in alphabetical order."""
     return sorted(folder.parent for folder in reference.glob("*/tables") if folder.is_dir())
 
 
 def read_table(folder: Path, name: str) -> pd.DataFrame:
-    """Return the table `name` of the kept run in `folder`; an empty frame if its file does not exist."""
+    """Return the table `name` of the kept run in `folder`; an empty frame if the run has no such table."""
     path = folder / "tables" / f"{name}.csv"
     return read_csv(path.read_text(encoding="utf-8")) if path.is_file() else pd.DataFrame()
 
 
 @lru_cache(maxsize=2)
 def measured_verdicts(reference: Path, published: Published) -> pd.DataFrame:
-    """Return one verdict for each published value, kept run and setting in which this run measured the value.
+    """Return one row per verdict on a published value that a kept run measured, with run and setting.
 
     Verdicts stored with the runs come first, then verdicts computed from their other tables. The frame is cached and
     must not be changed.
@@ -79,14 +79,14 @@ def measured_verdicts(reference: Path, published: Published) -> pd.DataFrame:
 
 
 def _on_measured(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the verdicts on measured values, except on changed copies of data sets."""
+    """Return the rows of `frame` with a measured value, except those on changed copies of data sets."""
     frame = frame[frame["measured_mean"].notna() & frame["copy_of"].isna()]
     frame = frame[[*NUMBER, *_MEASURED, "verdict", "why"]].astype(object)
     return frame.assign(verdict=frame["verdict"].map(str))
 
 
 def _without_evidence(value: Value, datasets: set[str]) -> dict[str, Any]:
-    """Return verdict and reason for a value that no kept run measured."""
+    """Return verdict and reason for a value that no kept run measured; `datasets` are those of kept runs."""
     verdict = Verdict.NOT_COMPARABLE if value.not_comparable else Verdict.NOT_RUN
     lacks = "has this setting" if value.dataset in datasets else f"uses the data set {in_words(value.dataset)}"
     where = f"config/papers/{value.configuration}.yaml, {listing(value.experiments)}"
@@ -97,8 +97,8 @@ def _without_evidence(value: Value, datasets: set[str]) -> dict[str, Any]:
 def records_of_tables(reference: Path) -> Records:
     """Return the students and private models in the tables of all kept runs as records, one row per run and setting.
 
-    Accuracies and ε are means over the seeds. The columns `_FURTHER` contain the name of the run, standard deviations
-    and the number of seeds.
+    Accuracies and ε are means over the seeds. The additional columns `_FURTHER` contain the name of the run, standard
+    deviations and the number of seeds.
     """
     records = records_of([])
     students, models, petdl = (_rows(reference, name) for name in ("utility-privacy", "private-models", "petdl"))
@@ -124,7 +124,7 @@ def records_of_tables(reference: Path) -> Records:
 
 
 def _rows(reference: Path, name: str) -> pd.DataFrame:
-    """Return the rows of one table of all kept runs."""
+    """Return the rows of the table `name` of all kept runs, with columns named as in records."""
     frames = [read_table(folder, name).assign(run=folder.name) for folder in kept_runs(reference)]
     rows = pd.concat([frame for frame in frames if len(frame)], ignore_index=True)
     rows.columns = [str(column).removesuffix("_mean") for column in rows.columns]
@@ -134,7 +134,7 @@ def _rows(reference: Path, name: str) -> pd.DataFrame:
 
 
 def _like(frame: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with the columns of an empty frame, and missing recalls."""
+    """Return `rows` with the columns of `frame` and `_FURTHER`; missing columns are NaN, and recalls None."""
     rows = rows.reindex(columns=list(dict.fromkeys([*frame.columns, *_FURTHER]))).reset_index(drop=True)
     for name in [name for name in rows if "recall" in str(name)]:
         rows[name] = pd.Series([None] * len(rows), dtype=object)

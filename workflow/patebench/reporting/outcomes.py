@@ -88,7 +88,7 @@ def outcomes(records: Records) -> pd.DataFrame:
 
 
 def _uncovered(seeds: "pd.Series[Any]") -> str:
-    """Return the classes without a released label in some seed as text."""
+    """Return, as text, the classes without a released label in one or more of the `seeds`."""
     return ", ".join(dict.fromkeys(f"“{name}”" for names in seeds for name in names or ()))
 
 
@@ -106,14 +106,14 @@ def private_models(records: Records) -> pd.DataFrame:
 
 
 def votes_by_record(model: str) -> bool:
-    """Return True if the teacher `model` lets private records vote by their features, without training on them."""
+    """Return True if a teacher of this `model` lets its private records vote instead of training on them."""
     return model in MODELS and on_queries(model)
 
 
 def protects_replaced_record(model: str, partition: object) -> bool:
     """Return True if the ε of an ensemble's labels protects one replaced record, not only a teacher's shard.
 
-    This is so if records vote themselves (`model`) and replacing one changes a single teacher (`partition`).
+    This is so if teachers are records that vote (`model`), and replacing one changes a single teacher (`partition`).
     """
     return votes_by_record(model) and Change.REPLACE in protected_changes(partition)
 
@@ -128,9 +128,9 @@ def protects_added_record(model: str, partition: object, alone: bool) -> bool:
 
 
 def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
-    """Return (uses, number) of the unlabelled public samples for a student, such as ("features, queries", 9000).
+    """Return what a student's public samples are used for, and their number, such as ("features, queries", 9000).
 
-    `student` is the row of the student.
+    `student` is a row of students. Only unlabelled samples are counted.
     """
     strategy, method = student["strategy"], student["method"]
     features = (
@@ -144,7 +144,7 @@ def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
 
 
 def data_seen(row: Mapping[Any, Any], uses: object) -> str:
-    """Return the public data, except the pool, on which the encoders of the method in `row` were trained, or "none".
+    """Return the public data, except the pool, on which encoders of the method in `row` were trained, or "none".
 
     `uses` is the text of `public_use`. If it does not contain "features", the encoder that computes the pool's features
     is left out.
@@ -154,14 +154,14 @@ def data_seen(row: Mapping[Any, Any], uses: object) -> str:
 
 
 def _beside_baseline(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
-    """Add the accuracy of the best model without privacy for each data set."""
+    """Return `frame` with columns for the best model without privacy on the same data set and split."""
     private = records.baselines[records.baselines["true_labels"].isna()]
     by = ["dataset", "setting"]
     return frame.merge(best_learners(private, by, "baseline_accuracy"), on=by, how="left")
 
 
 def account_of_paper(mechanism: str) -> tuple[str, str] | None:
-    """Return (accountant, conversion) with which the paper of `mechanism` computes ε; None if they are unknown."""
+    """Return (accountant, conversion) with which the paper of `mechanism` computes ε; None if unknown."""
     return MECHANISMS.load(mechanism).published if mechanism in MECHANISMS else None
 
 
@@ -173,7 +173,7 @@ def stated_by_paper(bounds: pd.DataFrame) -> "pd.Series[bool]":
 
 
 def frontier(students: pd.DataFrame) -> "pd.Series[bool]":
-    """Return a boolean per student: True if it is on the Pareto front of its data set and split.
+    """Return a boolean per student: True if the student is on the Pareto front of its data set and split.
 
     A student is on the front if no other student is as accurate at the same or a smaller worst-case ε. Of students with
     equal accuracy and ε, only the first is on the front. Students with an infinite ε are never on the front.
@@ -187,7 +187,7 @@ def frontier(students: pd.DataFrame) -> "pd.Series[bool]":
 
 
 def best_learners(baselines: pd.DataFrame, by: list[str], name: str) -> pd.DataFrame:
-    """Return the accuracy of the best learner for each combination of the columns `by`.
+    """Return the accuracy of the learner with the largest mean accuracy, for each combination of the columns `by`.
 
     The columns `<name>_mean` and `<name>_std` are mean and standard deviation over the seeds.
     """
@@ -198,7 +198,10 @@ def best_learners(baselines: pd.DataFrame, by: list[str], name: str) -> pd.DataF
 
 
 def _tightest(bounds: pd.DataFrame, kind: Kind) -> pd.DataFrame:
-    """Return the smallest bound of one kind per label set, number of queries and δ."""
+    """Return the smallest bound of `kind` per label set, number of queries and δ.
+
+    For data-dependent bounds, those computed as in the mechanism's paper take precedence over smaller ones.
+    """
     chosen = bounds[bounds["kind"] == kind]
     # Data-dependent bounds computed as in the mechanism's paper take precedence over smaller ones.
     chosen = chosen.assign(other=~stated_by_paper(chosen) if kind is Kind.DATA_DEPENDENT else False)
@@ -211,11 +214,11 @@ def _tightest(bounds: pd.DataFrame, kind: Kind) -> pd.DataFrame:
 
 @lru_cache(maxsize=1)
 def compared_bounds(records: Records) -> pd.DataFrame:
-    """Return the bounds on labels of the whole pool, limited to labels with a student if the run has students.
+    """Return the bounds on labels of queries that were not selected in rounds.
 
-    Further columns are `worst_case_epsilon`, the smallest worst-case ε, and `exact_epsilon`, the smallest exact
-    data-dependent ε, for the same labels, number of queries, δ and seed; NaN if there is none. The frame is cached and
-    must not be changed.
+    If the run has students, labels without a student are left out. Further columns are `worst_case_epsilon`, the
+    smallest worst-case ε, and `exact_epsilon`, the smallest exact data-dependent ε, for the same labels, number of
+    queries, δ and seed; NaN if there is none. The frame is cached and must not be changed.
     """
     by = [*SUBJECT, "seed"]
     records = records.of_whole_pool()
@@ -267,7 +270,7 @@ def audited(records: Records) -> pd.DataFrame:
 
 
 def audit_methods(frame: pd.DataFrame) -> dict[str, str]:
-    """Return the label of the audit method of each column of ε lower bounds in `frame`, by column name.
+    """Return the labels of audit methods by column of `frame`, for the columns that contain ε lower bounds.
 
     `frame` is the result of `audited`.
     """
@@ -309,9 +312,9 @@ def petdl_students(records: Records) -> pd.DataFrame:
 
 
 def is_printed_of(value: Value, row: Mapping[Any, Any]) -> bool:
-    """Return True if the printed `value` has the setting of the PET-DL student in `row`.
+    """Return True if the printed number `value` and the PET-DL student in `row` have the same setting.
 
-    `row` must have the form "published". The data set, number of teachers and weighting of both must be equal, and the
+    `row` must have the form "published". The data set, number of teachers and weighting must be equal, and the
     compression nearly equal.
     """
     chosen = value.parameters or {}

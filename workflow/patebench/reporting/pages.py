@@ -1,6 +1,6 @@
 """Render the report: one HTML page with the figures, the tables and the manifest of a run.
 
-The page loads no other file. It links to the figures and tables in other formats, which are stored next to it.
+The page loads no other file. It links to files with the same figures and tables in other formats, next to the page.
 """
 
 import html
@@ -152,7 +152,7 @@ def render(
 def _sections(
     figures: Sequence[dict[str, Any]], tables: Sequence[dict[str, Any]], papers: pd.DataFrame | None
 ) -> list[dict[str, Any]]:
-    """Return the template's data on each section that is not empty."""
+    """Return, for the page's template, the figures and tables of each section that is not empty."""
 
     def part(place: str, title: str, **more: Any) -> dict[str, Any]:
         content = {"figures": [figure for figure in figures if figure["place"] == place]}
@@ -174,7 +174,7 @@ def _sections(
 
 
 def section_of(registry: Registry, name: str) -> str:
-    """Return the section, or the paper in the section "papers", under which the page shows the figure or table `name`.
+    """Return the heading on the page of the figure or table `name`: its section, or its paper in section "papers".
 
     Return "further" if the entry in `registry` names neither a known section nor a known paper.
     """
@@ -183,12 +183,12 @@ def section_of(registry: Registry, name: str) -> str:
 
 
 def slug(place: str) -> str:
-    """Return the HTML id of a section or paper, such as "pate-2017"."""
+    """Return the HTML id of the section or paper `place`, such as "pate-2017"."""
     return re.sub(r"[^a-z0-9]+", "-", place.lower()).strip("-")
 
 
 def _figure(name: str, svg: str, captions: Path) -> dict[str, Any]:
-    """Return the template's data on a figure."""
+    """Return what the page's template shows of a figure: its SVG, caption and links."""
     caption = caption_of(captions / "figures" / f"{name}.rst", FIGURES.load(name))
     return {
         "name": name,
@@ -202,7 +202,7 @@ def _figure(name: str, svg: str, captions: Path) -> dict[str, Any]:
 
 
 def _tables(name: str, frame: pd.DataFrame, captions: Path) -> list[dict[str, Any]]:
-    """Return the template's data on a table; verdicts are split by paper."""
+    """Return what the page's template shows of a table; the table of verdicts is split by paper."""
     if name != VERDICTS:
         return [_table(name, frame, captions)]
     parts: list[dict[str, Any]] = []
@@ -219,7 +219,7 @@ def _tables(name: str, frame: pd.DataFrame, captions: Path) -> list[dict[str, An
 
 
 def _table(name: str, frame: pd.DataFrame, captions: Path) -> dict[str, Any]:
-    """Return the template's data on one table."""
+    """Return what the page's template shows of a table: its caption, columns, rows and links."""
     table: Table = TABLES.load(name)
     columns, (_, *rows) = table.shown(frame), table.rows(frame)
     places = range(len(columns)) if len(rows) > 1 else ()
@@ -246,7 +246,7 @@ def _table(name: str, frame: pd.DataFrame, captions: Path) -> dict[str, Any]:
 
 
 def _headings(columns: Sequence[Column]) -> list[tuple[str, list[Column]]]:
-    """Group neighbouring columns by their common heading."""
+    """Return pairs of a heading and the neighbouring columns that share it; a column without a group has ""."""
     headings: list[tuple[str, list[Column]]] = []
     for group, neighbours in groupby(columns, key=lambda column: column.group):
         members = list(neighbours)
@@ -255,7 +255,7 @@ def _headings(columns: Sequence[Column]) -> list[tuple[str, list[Column]]]:
 
 
 def pieces(text: str) -> list[str]:
-    """Return the `text` of a cell in pieces, split where a line may break: after ", ", " + " or a hyphen."""
+    """Return the `text` of a cell, split where a line may break: after ", " and " + ", and after hyphens."""
     return re.split(r"(?<=, )|(?<= \+ )|(?<=-)(?=[a-z])", text)
 
 
@@ -288,8 +288,8 @@ def read_caption(path: Path) -> str:
 def caption_of(path: Path, thing: Any) -> str:
     """Return the caption of a figure or table as HTML, from the file `path`.
 
-    `thing` is the function that makes the figure or table. If it belongs to another package than patebench and the file
-    does not exist, the caption is the first paragraph of its docstring. Raises ArtefactError if there is no caption.
+    `thing` is the function that makes the figure or table. If another package defines it and the file does not exist,
+    the caption is the first paragraph of its docstring. Raises ArtefactError if there is no caption.
     """
     outside = thing.__module__.partition(".")[0] != "patebench"
     if not outside or path.exists():
@@ -302,7 +302,7 @@ def caption_of(path: Path, thing: Any) -> str:
 
 
 def first_sentences(caption: str, sentences: int = 2) -> str:
-    """Return the first `sentences` sentences of an HTML caption as text without tags."""
+    """Return the first `sentences` sentences of the HTML text `caption`, without tags."""
     text = html.unescape(re.sub(r"<[^>]+>", "", caption))
     return " ".join(re.split(r"(?<=[.?])(?<!al\.)\s", " ".join(text.split()))[:sentences])
 

@@ -32,7 +32,7 @@ LEDGER = "ledger"
 
 @dataclass(frozen=True, kw_only=True)
 class Student:
-    """Student trained on `labels` labels released for `queries` queries, with its accuracy on the public test set."""
+    """Student trained on `labels` released labels, which answer `queries` queries, with its test accuracy."""
 
     method: str
     model: str
@@ -45,7 +45,10 @@ class Student:
 
     @property
     def shares(self) -> list[tuple[str, str]]:
-        """Return (heading, cell) pairs: accuracy, share of the largest class and, if unbalanced, accuracy by class."""
+        """Return (heading, cell) pairs with the accuracy and the share of the largest class.
+
+        If classes are unbalanced, balanced accuracy and recall by class follow.
+        """
         cells = [("Accuracy", percent(self.accuracy))]
         cells += [("Largest class", "—" if self.largest_class is None else percent(self.largest_class))]
         if self.balanced_accuracy is not None and is_unbalanced(self.largest_class, self.recall):
@@ -83,13 +86,13 @@ class Release:
 
     @property
     def own_bounds(self) -> list[Bound]:
-        """Return the publishable bounds on the ε of this release alone, the smallest first."""
+        """Return the publishable bounds on the ε of this release alone, not of all in the ledger; smallest first."""
         own = (bound for bound in self.bounds if bound.publishable and bound.accountant != LEDGER)
         return sorted(own, key=lambda bound: (bound.epsilon, bound.accountant, bound.conversion))
 
     @property
     def statement(self) -> str:
-        """Return the sentence to publish with the labels: their number, smallest ε and δ."""
+        """Return the sentence to publish with the labels: the number of labels, their smallest ε, and δ."""
         best = self.own_bounds[0] if self.own_bounds else None
         samples = f"{plural(len(self.labels), 'public sample')} of {in_words(self.pool['dataset'])}"
         labels = f"{plural(self.answered, 'label')} for {samples}"
@@ -112,7 +115,7 @@ def render(*, title: str, releases: Sequence[Release]) -> str:
 
 
 def _together(releases: Sequence[Release]) -> list[tuple[str, str]]:
-    """Return each data set with a sentence on the total ε of its releases."""
+    """Return pairs of a data set, as text, and a sentence on the total ε of all its releases."""
     by_dataset: dict[str, list[Release]] = {}
     for release in releases:
         by_dataset.setdefault(release.pool["dataset"], []).append(release)

@@ -100,12 +100,12 @@ class Value:
 
     @property
     def name(self) -> str:
-        """Return the place of this value as text: paper, table and row."""
+        """Return paper, table and row of this value as text."""
         return f"{self.paper}, {self.table}, {self.row}"
 
     @property
     def source(self) -> str:
-        """Return the paper and, if `dataset` is a changed copy, the original data set to which the value belongs."""
+        """Return the paper as text; if `dataset` is a changed copy of a data set, the original's name follows."""
         return self.paper if self.copy_of is None else f"{self.paper}, of {in_words(self.copy_of)}"
 
     @property
@@ -115,7 +115,7 @@ class Value:
 
     @property
     def _place(self) -> dict[str, object]:
-        """Return the fields that identify the row of the paper's table."""
+        """Return the fields that identify a row of a paper's table: paper, table, row and data set."""
         return {name: getattr(self, name) for name in ("paper", "table", "row", "dataset")}
 
 
@@ -130,7 +130,7 @@ class Published:
         return Published(tuple(value for value in self.values if value.paper in papers))
 
     def with_copies(self, copies: Mapping[str, str]) -> "Published":
-        """Return these values, followed by the values of each original data set repeated for its changed copies.
+        """Return these values and, for each changed copy of a data set, the values of the original data set again.
 
         `copies` maps the name of each copy to the name of its original. Raises PatebenchError for an unknown original.
         """
@@ -152,8 +152,8 @@ class Published:
     def lookup(self, quantity: str, **keys: object) -> float | None:
         """Return the number printed for `quantity` in the setting `keys` (fields with their values), or None.
 
-        If several papers print it, the first one counts, because later papers round the value. Raises PatebenchError
-        if the first one prints different numbers.
+        If several papers print the number, the first paper counts, because later papers round it. Raises PatebenchError
+        if the first paper prints different numbers for the setting.
         """
         values = self.select(quantity, **keys)
         numbers = {value.value for value in values if value.paper == values[0].paper}
@@ -165,9 +165,10 @@ class Published:
         return numbers.pop() if numbers else None
 
     def points(self, quantity: str, **keys: object) -> list[tuple[Value, float]]:
-        """Return pairs: an ε printed in the setting `keys`, as `Value`, and the accuracy `quantity` in the same row.
+        """Return pairs (ε, accuracy) from the published rows whose fields equal `keys`; ε is a `Value`.
 
-        A pair that is printed twice, or quoted by another paper, is returned once.
+        `quantity` names the accuracy, such as "student_accuracy". A pair that is printed twice, or quoted by another
+        paper, is returned once.
         """
         points: dict[tuple[object, ...], tuple[Value, float]] = {}
         for value in self.select("epsilon", **keys):
@@ -177,12 +178,12 @@ class Published:
         return list(points.values())
 
     def spent(self, value: Value) -> float | None:
-        """Return the ε printed in the same row of the paper's table as the accuracy `value`; None if there is none."""
+        """Return the ε in the row of the paper's table that contains the accuracy `value`; None if there is none."""
         epsilon = self.lookup("epsilon", **value._place)
         return self.lookup("epsilon_chosen", **value._place) if epsilon is None else epsilon
 
     def beside(self, frame: "pd.DataFrame", quantity: str, by: Sequence[str], **keys: object) -> list[float]:
-        """Return the number printed for `quantity` in the setting of each row of `frame`; NaN if there is none.
+        """Return the number printed for `quantity` in the setting of each row of `frame`; NaN if none is printed.
 
         The setting consists of the row's values in the columns `by`, and of the fixed values `keys`.
         """
@@ -192,14 +193,14 @@ class Published:
 
 
 def is_accuracy(quantity: str) -> bool:
-    """Return True if `quantity` is an accuracy, for which larger is better; otherwise smaller is better."""
+    """Return True if `quantity` is an accuracy, which is a fraction and better if larger."""
     return quantity.endswith("accuracy") or quantity == "accuracy_at_epsilon"
 
 
 def read_published(path: Path, copies: Mapping[str, str] | None = None) -> Published:
     """Return the printed values in the CSV file `path`; raise ArtefactError for the first invalid line.
 
-    `copies` maps changed copies of data sets to their originals (`Published.with_copies`).
+    `copies` maps changed copies of data sets to their originals; values of an original are repeated for its copies.
     """
     try:
         with open(path, encoding="utf-8", newline="") as stream:
@@ -264,7 +265,7 @@ def _value(cells: list[str]) -> Value:
 
 
 def _parameters(text: str) -> dict[str, float]:
-    """Parse parameters such as "gamma=0.05; distance=0"."""
+    """Return parameters by name from a `text` such as "gamma=0.05; distance=0"."""
     pairs = [re.fullmatch(r"\s*([^=\s]+)\s*=\s*(.+?)\s*", part) for part in text.split(";")]
     parameters = {pair[1]: float(pair[2]) for pair in pairs if pair}
     if len(parameters) < len(pairs):

@@ -130,7 +130,7 @@ class Rows(_Form):
 
 
 def schema() -> dict[str, Any]:
-    """Return the JSON schema (2020-12) of a file of rows: `Rows`, and the entries `kind` and `digest` of the file."""
+    """Return the JSON schema (2020-12) of the file of rows: `Rows`, and the file's entries `kind` and `digest`."""
     parts = Rows.model_json_schema()
     digest = {"type": "string", "description": "SHA-256 of the rest of the file."}
     written = {"kind": {"const": "rows"}, "digest": digest, **parts["properties"]}
@@ -144,12 +144,12 @@ def schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """Return the JSON schema of a file of rows as formatted text."""
+    """Return the JSON schema of the file of rows as formatted text."""
     return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
 
 
 def rows(records: Records, published: Published) -> Rows:
-    """Return one row per setting in `records`: first those of students, then those of private models, each sorted."""
+    """Return one row per setting in `records`: sorted rows of students, then sorted rows of private models."""
     return Rows(rows=[*_student_rows(records, published), *_model_rows(records, published)])
 
 
@@ -245,13 +245,13 @@ def _or_none(value: Any) -> Any:
 
 
 def _groups(frame: pd.DataFrame, keys: list[str]) -> Iterator[pd.DataFrame]:
-    """Yield the rows of each combination of keys, sorted by the keys."""
+    """Yield the rows of `frame` for each combination of the columns `keys`, in sorted order."""
     for _, group in sort_rows(frame, keys).groupby(keys, dropna=False, sort=False):
         yield group
 
 
 def _least(bounds: pd.DataFrame, column: str = "epsilon") -> Epsilon | None:
-    """Return the maximum over the seeds of the smallest ε per seed."""
+    """Return the smallest ε (`column`) of each seed, and of these the largest; None without a value."""
     known = bounds.dropna(subset=column)
     return cell_in_json(float(known.groupby("seed")[column].min().max())) if len(known) else None
 
@@ -261,7 +261,7 @@ def _largest(bounds: pd.DataFrame) -> Epsilon | None:
 
 
 def _spread(group: pd.DataFrame, name: str) -> Spread | None:
-    """Return mean, standard deviation and values of an accuracy over the seeds."""
+    """Return mean, deviation and values over the seeds of the accuracy in the column `name`; None without values."""
     group = group.dropna(subset=name)
     if group.empty:
         return None
@@ -279,7 +279,7 @@ def _spread(group: pd.DataFrame, name: str) -> Spread | None:
 
 
 def _printed_of_model(published: Published, row: Mapping[Any, Any]) -> list[Value]:
-    """Return the values of ε that papers print for a model as published."""
+    """Return the printed ε for the private model in `row`; only models in the form "published" have one."""
     if row["form"] != "published":
         return []
     mechanism = next((name for name, system in SYSTEMS.items() if system == row["system"]), PETDL)
@@ -292,6 +292,6 @@ def _printed_of_model(published: Published, row: Mapping[Any, Any]) -> list[Valu
 
 
 def _as_printed(values: Iterable[Value]) -> list[Printed]:
-    """Return printed values as entries, without those for changed copies of data sets."""
+    """Return printed `values` as parts of a row, without those for changed copies of data sets."""
     same = (value for value in values if value.copy_of is None)
     return [Printed(paper=value.paper, row=f"{value.table}, {value.row}", epsilon=value.value) for value in same]

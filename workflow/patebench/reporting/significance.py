@@ -1,4 +1,7 @@
-"""Bootstrap intervals of differences over seeds, and ranks of methods over data sets with their critical difference."""
+"""Bootstrap intervals for differences of two methods over the seeds, and ranks of methods over data sets.
+
+Ranks are compared with Friedman's test and Nemenyi's critical difference.
+"""
 
 import math
 from collections.abc import Sequence
@@ -59,7 +62,7 @@ class Ranks:
     mean : mean rank by method, best first; rank 1 is the most accurate method.
     datasets : names of the data sets.
     p_value : p-value of Friedman's χ² test of the hypothesis that all methods are equally good.
-    critical_difference : smallest difference of two mean ranks that is significant.
+    critical_difference : smallest significant difference between the mean ranks of two methods.
     """
 
     mean: dict[str, float]
@@ -69,7 +72,7 @@ class Ranks:
 
 
 def rank_methods(accuracies: pd.DataFrame) -> Ranks | None:
-    """Return each method's mean rank by accuracy over data sets, with Friedman's test; ties get their average rank.
+    """Return each method's mean rank over data sets, with Friedman's test; tied methods get their average rank.
 
     Parameters
     ----------

@@ -91,7 +91,7 @@ KINDS: Mapping[str, LineStyle] = {
 
 
 def mechanism_styles() -> dict[str, LineStyle]:
-    """Return the styles that mechanisms define for themselves, by mechanism name."""
+    """Return styles by mechanism name, for the mechanisms that define their own colour."""
     colors = {"blue": BLUE, "orange": ORANGE, "green": GREEN, "vermillion": VERMILLION, "purple": PURPLE, "sky": SKY}
     styles = {}
     for name in MECHANISMS:
@@ -105,7 +105,7 @@ def mechanism_styles() -> dict[str, LineStyle]:
 def line_styles(things: Iterable[Any], fixed: Mapping[Any, LineStyle] | None = None) -> dict[Any, LineStyle]:
     """Return a line style for each of `things`, such as mechanism names: its style in `fixed`, or an unused one.
 
-    Unused styles are assigned in the sorted order of `things`, those with an unused colour first.
+    Unused styles are assigned in the sorted order of `things`. If possible, their colours are unused too.
     """
     fixed = fixed or {}
     wanted = sorted(set(things))
@@ -119,19 +119,19 @@ def line_styles(things: Iterable[Any], fixed: Mapping[Any, LineStyle] | None = N
 
 
 def styles_in_order(things: Sequence[Any]) -> dict[Any, LineStyle]:
-    """Return a line style for each of `things`, assigned in the order of `things`."""
+    """Return a line style for each of `things`; styles are assigned in the order of `things`."""
     return dict(zip(things, line_styles(range(len(things))).values(), strict=True))
 
 
 def _nth(styles: Sequence[LineStyle], index: int) -> LineStyle:
-    """Return a style; once colours repeat, markers and dashes differ."""
+    """Return style number `index`; after the last of `styles`, colours repeat with other markers and dashes."""
     turn, place = divmod(index, len(styles))
     other = styles[(place + turn) % len(styles)]
     return replace(styles[place], marker=other.marker, line=other.line)
 
 
 def themed() -> AbstractContextManager[None]:
-    """Use the common matplotlib settings for all figures drawn and saved inside the `with` block."""
+    """Return a context manager in which figures are drawn and saved with the common matplotlib settings."""
     return mpl.rc_context(_RC)
 
 
@@ -144,8 +144,8 @@ def panels(
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure with one panel per title, and the axes of its panels.
 
-    `abreast` is the number of panels in a row; 0 means 2, or 3 for more than 4 panels. `alone` is the width and height
-    in inches of a figure with a single panel.
+    If `sharey`, panels share the vertical axis. `abreast` is the number of panels in a row; 0 means 2, or 3 for more
+    than 4 panels. `alone` is the width and height in inches of a figure with a single panel.
     """
     columns = min(abreast or (3 if len(titles) > 4 else 2), len(titles))
     rows = -(-len(titles) // columns)
@@ -164,13 +164,13 @@ def panels(
 
 
 def percent(axis: Axes, label: str) -> None:
-    """Label the vertical axis `label`, and show its values, which are fractions, in percent."""
+    """Set the label of the vertical axis to `label`, and show its values, which are fractions, in percent."""
     axis.set_ylabel(label)
     axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")
 
 
 def logarithmic(ticks: Axis) -> None:
-    """Label the ticks of a logarithmic axis with plain numbers such as 1, 2, 5, 10; its data must be drawn already."""
+    """Label the logarithmic axis `ticks` with numbers such as 1, 2, 5, 10; its data must be drawn before."""
     low, high = ticks.get_view_interval()
     subs = (1.0, 2.0, 3.0, 5.0, 7.0) if high < 15 * low else (1.0, 2.0, 5.0) if high < 500 * low else (1.0, 3.0)
     ticks.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]) if high < 3 * low else LogLocator(subs=subs))
@@ -179,14 +179,14 @@ def logarithmic(ticks: Axis) -> None:
 
 
 def hollow(axis: Axes, x: float, y: float, color: str, marker: str, label: str) -> None:
-    """Draw a value printed in a paper as an open marker; filled markers show measured values."""
+    """Draw a value printed in a paper at (`x`, `y`), as an open marker; measured values have filled markers."""
     axis.scatter(
         [x], [y], s=70, marker=marker, facecolors="white", edgecolors=color, linewidths=1.8, zorder=4, label=label
     )
 
 
 def legend(figure: Figure, entries: Mapping[str, Any]) -> None:
-    """Draw a legend below all panels and enlarge the figure by its height; `entries` maps labels to handles."""
+    """Draw a legend below the panels and enlarge the figure by its height; `entries` maps labels to handles."""
     if not entries:
         return
     widest = 0.65 + 0.07 * max(map(len, entries))  # inches: the handle, and an average width per letter
@@ -196,7 +196,7 @@ def legend(figure: Figure, entries: Mapping[str, Any]) -> None:
 
 
 def finished(figure: Figure, axes: Iterable[Axes]) -> Figure:
-    """Return `figure` with one legend for its panels `axes`; those that start with "printed:" come last."""
+    """Return `figure` with one legend for its panels `axes`; entries that start with "printed:" come last."""
     entries: dict[str, Any] = {}
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
@@ -225,7 +225,7 @@ def is_empty(figure: Figure) -> bool:
 
 
 def save(figure: Figure, *paths: Path) -> None:
-    """Write `figure` to each of `paths`, PNG or PDF, without date and version: equal figures give equal bytes."""
+    """Write `figure` to `paths` (PNG or PDF) without date and version, so equal figures have equal bytes."""
     _mark_lone_points(figure)
     _wrap_titles(figure)
     figure.draw_without_rendering()
@@ -238,7 +238,7 @@ def save(figure: Figure, *paths: Path) -> None:
 
 
 def set_tooltip(artist: Artist, words: str) -> None:
-    """Make `words` the tooltip of the matplotlib artist `artist` in the output of `svg`."""
+    """Set the tooltip of the matplotlib artist `artist` to `words`; only the output of `svg` contains it."""
     artist.set_gid(_TIP + words)
 
 
@@ -246,9 +246,9 @@ _TIP = "tip: "
 
 
 def svg(figure: Figure) -> str:
-    """Return a figure as an SVG element for an HTML page, without ids that other figures could also have.
+    """Return `figure` as an SVG element for an HTML page, without ids, which could also occur in other figures.
 
-    Call `save` first, which computes the final layout.
+    `save` must be called before, because it computes the final layout.
     """
     stream = StringIO()
     figure.savefig(stream, format="svg", metadata={"Date": None}, **_TIGHT)
@@ -260,7 +260,7 @@ def svg(figure: Figure) -> str:
 
 
 def _in_pixels(size: re.Match[str]) -> str:
-    """Convert width and height of an SVG from points to pixels."""
+    """Return width and height of an SVG as attributes in pixels; `size` is a match of both in points."""
     width, height = (round(float(points) * 125 / 72) for points in size.groups())  # 125 pixels per inch
     return f'width="{width}" height="{height}"'
 
@@ -281,7 +281,7 @@ def _wrap_titles(figure: Figure) -> None:
 
 
 def _mark_lone_points(figure: Figure) -> None:
-    """Mark lines with a single point, which would otherwise be invisible."""
+    """Add a marker to lines with a single point, which would otherwise be invisible."""
     for axis in figure.axes:
         for line in axis.lines:
             points = np.asarray(line.get_xydata(), dtype=float)

@@ -44,8 +44,8 @@ from patebench.reporting.wording import (
 class Verdict(StrEnum):
     """Verdict on a number printed in a paper, compared with this run's measurement.
 
-    The docstring of the module defines each verdict. Of several verdicts on one number, the first in this order counts:
-    a claim that one setting contradicts is unsound.
+    The docstring of the module defines each verdict. Of several verdicts on one number, the first in this order counts,
+    so a claim that is contradicted in one setting is unsound.
     """
 
     UNSOUND = "unsound"
@@ -79,10 +79,10 @@ NUMBER = ["paper", "table", "row", "column"]
 
 @lru_cache(maxsize=1)
 def verdicts(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row with a verdict per printed number and setting that measured it, with the columns `COLUMNS`.
+    """Return one row per printed number and setting that measured it, with a verdict and the columns `COLUMNS`.
 
-    An unmeasured number has one row; papers without a measured number have none. The frame is cached and must not be
-    changed.
+    An unmeasured number has one row. Papers without any measured number have no rows. The frame is cached and must not
+    be changed.
     """
     measures = _Measures(records.of_records(), published)
     rows = [
@@ -99,7 +99,7 @@ def verdicts(records: Records, published: Published) -> pd.DataFrame:
 
 
 def best_of_each_number(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return one row of `frame` per printed number: the row whose verdict is first in the order of `Verdict`.
+    """Return one row of `frame` per printed number: the row whose verdict comes first in `Verdict`.
 
     `frame` is the result of `verdicts`.
     """
@@ -109,7 +109,7 @@ def best_of_each_number(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def count_by_paper(best: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per paper in `best`, with the number of its rows by verdict, one column per verdict.
+    """Return one row per paper in `best`, with one column per verdict: the number of the paper's rows with it.
 
     The column `printed` contains the total. `best` has one row per printed number.
     """
@@ -121,7 +121,7 @@ def count_by_paper(best: pd.DataFrame) -> pd.DataFrame:
 
 
 def tolerance(quantity: str, published: float, deviation: float) -> float:
-    """Return the maximum difference between the number `published` and a measured mean that reproduces it.
+    """Return the largest difference between `published` and a measured mean for the verdict "reproduced".
 
     `deviation` is the standard deviation of the measurements over the seeds, NaN for one seed.
     """
@@ -144,12 +144,15 @@ def compare(quantity: str, published: float, mean: float, deviation: float) -> V
 
 
 def at_epsilon(spent: float, printed: float | None) -> bool:
-    """Return True if the measured ε `spent` is 90 % to 100 % of the `printed` ε."""
+    """Return True if the measured ε, `spent`, is 90 % to 100 % of the ε `printed` in a paper."""
     return printed is not None and 0.9 * printed <= spent <= printed * (1 + 1e-9)
 
 
 def _judged(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
-    """Return the verdicts on a printed number, one per setting that measured it."""
+    """Return the verdicts on the printed number `value`, one per setting that measured it; `measures` is the run.
+
+    On a changed copy of a data set, only contradicted claims are judged; other measurements are not comparable.
+    """
     if value.not_comparable:
         judged = [{"verdict": Verdict.NOT_COMPARABLE, "why": value.not_comparable}]
     elif (measured := measures.of(value)).empty:
@@ -166,7 +169,7 @@ def _judged(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
 
 
 def _verdict_of_setting(value: Value, how: str, group: pd.DataFrame) -> dict[str, Any]:
-    """Return the verdict on a printed number from its measurements in one setting."""
+    """Return verdict and measurement for the setting `how`, whose measurements of `value` are in `group`."""
     measured = group["measured"].sort_values()  # the last digits must not depend on the order of records
     mean, std, seeds = float(measured.mean()), float(deviation(measured)), group["seed"].nunique()
     if "spread" in group:  # one row with the mean over seeds, from a kept table
@@ -199,7 +202,7 @@ _LEARNER = ("model", "recipe")
 
 @dataclass(frozen=True)
 class _Measures:
-    """Lookup of a run's measurements for printed numbers."""
+    """Measurements of a run, which are looked up by the printed numbers that they are compared with."""
 
     records: Records
     published: Published
@@ -237,10 +240,10 @@ class _Measures:
 
     @cached_property
     def _ways(self) -> dict[str, tuple[pd.DataFrame, str, Sequence[str], Sequence[str]]]:
-        """Return, by quantity, where its measured numbers are; quantities with their own rules are left out.
+        """Return where each quantity is: (frame, column of the measured number, columns `keys`, columns `how`).
 
-        These are the frame, the column of the measured number, the columns that must equal the fields of the printed
-        number, and the columns that describe a setting.
+        The columns `keys` must equal the fields of the printed number, and the columns `how` describe a setting.
+        Quantities with rules of their own are left out.
         """
         ensembles, students, baselines = self.records.ensembles, self.records.students, self.records.baselines
         labels, all_labels = self.records.of_whole_pool().label_sets, baselines["true_labels"].isna()
@@ -258,44 +261,47 @@ class _Measures:
         }
 
     def _private_model(self, value: Value, system: str) -> pd.DataFrame:
-        """Return the private models of a system at the printed ε."""
+        """Return the measured accuracies of private models of `system` with about the printed ε."""
         frame = self.records.private_models
         frame = frame[frame["system"] == system]
         frame = frame[self._spent(value, frame["epsilon"], frame["delta"])].assign(spent=frame["epsilon"])
         return _rows_of_setting(frame, value, "accuracy", ("dataset",), ("form", "model"))
 
     def _spent(self, value: Value, epsilon: "pd.Series[float]", delta: "pd.Series[float]") -> "pd.Series[bool]":
-        """Return, per row, True if ε and δ are comparable with the printed ones."""
+        """Return, per row, True if ε is 90 % to 100 % of the printed ε and δ is at most the printed δ."""
         printed = None if epsilon.empty else self.published.spent(value)
         return epsilon.map(lambda spent: at_epsilon(spent, printed)).astype(bool) & (delta <= (value.delta or 0))
 
     @cached_property
     def _students_with_costs(self) -> pd.DataFrame:
-        """Return one row per student and δ, with the smallest worst-case ε."""
+        """Return one row per student and δ, with the smallest worst-case ε of the student's labels."""
         by = [*LABEL_SET, "rounds", "queries", "seed", "delta"]
         costs = smallest_epsilon(worst_case_bounds(self.records.bounds), by, "worst_case")
         return self.records.students.merge(costs, on=by[:-1], how="inner")
 
     def _students_at(self, value: Value) -> pd.DataFrame:
-        """Return students of any mechanism at the printed ε."""
+        """Return the measured accuracies of students of any mechanism with about the printed ε."""
         frame = self._students_with_costs
         frame = frame[self._spent(value, frame["worst_case"], frame["delta"])]
         return _rows_of_setting(frame, value, "accuracy", ("dataset",), ("mechanism", "method", "strategy", "model"))
 
     def how_to_run(self, value: Value) -> str:
-        """Return a text with the reason why this run did not measure `value`, and the command that measures it."""
+        """Return as text why this run did not measure `value`, and which command measures it."""
         lacks = "such setting" if value.dataset in self._datasets else in_words(value.dataset)
         return f"this run has no {lacks}: patebench reproduce {shlex.quote(value.name)}"
 
     def _private_knn(self, value: Value) -> pd.DataFrame:
-        """Return measurements of the published form of Private-kNN."""
+        """Return accuracy or ε of Private-kNN in its published form, measured in the setting of `value`."""
         frame = self.records.private_models
         frame = frame[(frame["system"] == SYSTEMS[PRIVATE_KNN]) & (frame["kind"] == Kind.CLAIMED)]
         column = "accuracy" if value.quantity == "private_model_accuracy" else "epsilon"
         return _rows_of_setting(frame, value, column, ("dataset", "delta"), ("private_model",))
 
     def _petdl(self, value: Value) -> pd.DataFrame:
-        """Return PET-DL students in the setting, at the printed ε if there are any."""
+        """Return PET-DL students in the setting of the printed number `value`.
+
+        If some of them have about the printed ε, only these are returned.
+        """
         frame = petdl_students(self.records)
         rows = enumerate(frame.to_dict("records"))
         frame = frame.iloc[[place for place, row in rows if is_printed_of(value, row)]]
@@ -309,7 +315,10 @@ class _Measures:
         return _rows_of_setting(frame, value, column, (), ("model", "partition", "passes"))
 
     def _bounds(self, value: Value) -> pd.DataFrame:
-        """Return bounds by the accountant of the mechanism's paper, with audited lower bounds."""
+        """Return the ε by the accountant of the mechanism's paper in the setting of `value`.
+
+        The column `audited` is the largest audited ε lower bound in this setting.
+        """
         frame = compared_bounds(self.records)
         if value.quantity == "epsilon_strong_composition":
             frame = frame[frame["accountant"] == "strong-composition"]
@@ -342,7 +351,11 @@ Words = tuple[str, ...]
 def _rows_of_setting(
     frame: pd.DataFrame, value: Value, measured: str, keys: Sequence[str], how: Sequence[str]
 ) -> pd.DataFrame:
-    """Return the rows in the setting of a printed number, each with a description."""
+    """Return the rows of `frame` whose columns `keys` equal the fields of `value`; fields that are None do not count.
+
+    The column `measured` of the result is a copy of the column with this name. Its column `how` describes the setting
+    by the columns in `how`, and by others where settings would have the same description.
+    """
     for key in keys:
         if (printed := getattr(value, key)) is not None:
             frame = frame[frame[key] == printed]
@@ -363,7 +376,7 @@ def _rows_of_setting(
 
 
 def _words_of(frame: pd.DataFrame, column: str) -> list[Words]:
-    """Return words that describe a column's value in each row."""
+    """Return, for each row of `frame`, words that describe its value in `column`."""
     if column == "parameters":
         return [tuple(parameter_words(*pair)) for pair in zip(frame["mechanism"], frame[column], strict=True)]
     if column in _NAMES_APART:
@@ -372,7 +385,10 @@ def _words_of(frame: pd.DataFrame, column: str) -> list[Words]:
 
 
 def _extend_equal_words(words: Sequence[Words], others: Sequence[Words]) -> list[Words]:
-    """Extend equal descriptions by those other words that differ."""
+    """Return the descriptions `words`, one per row; equal ones are extended by words that distinguish their rows.
+
+    `others` contains further words for each row. Of these, the words that all equal descriptions share are left out.
+    """
     pairs: dict[tuple[Words, Words], Words] = dict.fromkeys(zip(words, others, strict=True), ())
     several = Counter(word for word, _ in pairs)
     for word in (word for word in several if several[word] > 1):

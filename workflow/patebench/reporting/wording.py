@@ -1,4 +1,4 @@
-"""Format names, parameters, selected queries, δ and ε as text for people."""
+"""Format names, parameters, selected queries, δ and ε as text for tables, figures and pages."""
 
 import math
 import re
@@ -56,7 +56,10 @@ def parameters_in_words(mechanism: str, parameters: Mapping[str, Any]) -> str:
 
 
 def in_text(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Return `frame` with parameters, rounds and recalls replaced by text, in columns that end in `_in_words`."""
+    """Return `frame` with parameters, rounds and recalls replaced by text.
+
+    The new columns are `noise_in_words`, `rounds_in_words` and, for recalls, `…_in_words` instead of `…_mean`.
+    """
     if "parameters" in frame:
         pairs = zip(frame["mechanism"], frame["parameters"], strict=True)
         frame = frame.assign(parameters=[parameters_in_words(mechanism, parameters) for mechanism, parameters in pairs])
@@ -71,7 +74,7 @@ def in_text(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def recall_in_words(recall: Any) -> str | None:
-    """Return the recalls, fractions by class, as text in per cent: "healthy 98.1, severe 4.5"; None if unknown."""
+    """Return recall by class as text in percent: "healthy 98.1, severe 4.5"; None if `recall` is unknown."""
     if not isinstance(recall, Mapping):
         return None
     shown = {name: "—" if share is None else f"{100 * share:.1f}" for name, share in recall.items()}
@@ -79,7 +82,7 @@ def recall_in_words(recall: Any) -> str | None:
 
 
 def differing_words(settings: Sequence[Sequence[str]]) -> list[str]:
-    """Return, per setting (a list of words), its words that are not in every setting, as a text with commas."""
+    """Return, for each of `settings` (lists of words), the words that not all settings contain, joined by commas."""
     shared = set(settings[0]).intersection(*settings[1:]) if settings else set()
     return [", ".join(word for word in words if word not in shared) for words in settings]
 
@@ -87,7 +90,8 @@ def differing_words(settings: Sequence[Sequence[str]]) -> list[str]:
 def queries_in_words(number: str, strategy: str = "", rounds: str = "") -> str:
     """Return a number of queries and how they were selected: "100 prototypes" or "100 labels (least confident)".
 
-    `number` is a text such as "100 labels" or "T = 100", `strategy` a name, and `rounds` a text of `rounds_in_words`.
+    `number` is a text such as "100 labels" or "T = 100", `strategy` is the name of the selection strategy, and `rounds`
+    is the result of `rounds_in_words`.
     """
     if " + " in rounds:
         return f"{number} ({rounds})"
@@ -98,7 +102,7 @@ def queries_in_words(number: str, strategy: str = "", rounds: str = "") -> str:
 
 
 def rounds_in_words(rounds: Sequence[Mapping[str, Any]]) -> str:
-    """Return strategy and number of queries of each round as text: "random 100 + least confident 50"."""
+    """Return the strategy and number of queries of each round: "random 100 + least confident 50"."""
     return " + ".join(f"{in_words(part['strategy'])} {part['queries']}" for part in rounds)
 
 
@@ -109,17 +113,20 @@ def _in_words(value: float) -> str:
 
 
 def name_words(name: str) -> list[str]:
-    """Return a text for each part of a name from a configuration: ["small CNN", "modern"] for "small-cnn_modern"."""
+    """Return a text per part of a `name` from a configuration: ["small CNN", "modern"] for "small-cnn_modern"."""
     return [_NAMES[name]] if name in _NAMES else [_part_in_words(part) for part in re.split("_|, ", name)]
 
 
 def in_words(name: str) -> str:
-    """Return a name from a configuration as text for people: "small CNN, modern" for "small-cnn_modern"."""
+    """Return a `name` from a configuration as text: "small CNN, modern" for "small-cnn_modern"."""
     return ", ".join(name_words(name))
 
 
 def _part_in_words(part: str) -> str:
-    """Return the label of a mechanism; spell other names in words, with spaces for hyphens except in 1e-05."""
+    """Return one part of a name as text: the label of a mechanism, or the words of another name.
+
+    Hyphens become spaces except in numbers such as 1e-05.
+    """
     if part == LABELS:
         return "ε per label"
     if part in MECHANISMS and (label := MECHANISMS.load(part).shown.label):
@@ -132,12 +139,12 @@ def _part_in_words(part: str) -> str:
 
 
 def owners_in_words(partition: object) -> str:
-    """Return "all records of one owner" if ε under the partition strategy `partition` protects these, otherwise ""."""
+    """Return "all records of one owner" if ε protects them under the strategy `partition`, otherwise ""."""
     return "all records of one owner" if Change.OWNER in protected_changes(partition) else ""
 
 
 def delta_in_words(delta: float) -> str:
-    """Return δ as short text, such as "1e-5", with more than six digits if six would state a smaller δ."""
+    """Return δ as short text, such as "1e-5". It has up to six digits, or twelve if six would state a smaller δ."""
     short = f"{delta:g}"
     return (short if float(short) >= delta else f"{delta:.12g}").replace("e-0", "e-")
 
