@@ -1,8 +1,8 @@
 """Compute the ε of labels, and the noise or the number of queries that a budget (ε, δ) allows.
 
 `patebench epsilon`, `patebench calibrate` and the Python interface use this module. A budget is compared with
-worst-case bounds only, so neither the noise nor the number of queries depends on votes. With `release`, the bounds are
-those for discrete noise, which a release states; otherwise those for continuous noise.
+worst-case bounds only, so neither the noise nor the number of queries depends on votes. If the argument `release` is
+True, bounds are valid for the discrete noise of a release, otherwise for continuous noise.
 """
 
 import math
@@ -34,8 +34,8 @@ _NEAR = 1e-7
 class Calibration:
     """Noise parameters and number of queries with which the worst-case ε of a mechanism at `delta` is at most `target`.
 
-    `solved` names the found value: "queries" or a noise parameter. `bounds` are all worst-case bounds on ε, smallest
-    first, for discrete noise if `release` is True, otherwise for continuous noise. `released` is the smallest
+    `solved` names the value that was computed: "queries" or a noise parameter. `bounds` are all worst-case bounds on ε,
+    smallest first, for discrete noise if `release` is True, otherwise for continuous noise. `released` is the smallest
     worst-case bound for discrete noise, or None if the mechanism has no discrete form or δ is not below 1/`teachers`.
     """
 
@@ -87,6 +87,8 @@ def solve(
     ----------
     parameters
         Parameters of the mechanism by name. With `queries`, exactly one must be missing: the noise to find.
+    epsilon, delta
+        Budget: the largest allowed ε, and the δ at which ε is computed.
     classes, teachers
         Number of classes and of teachers; required by mechanisms whose worst case depends on them.
     release
@@ -168,7 +170,8 @@ def worst_case(
 ) -> list[Bound]:
     """Return the worst-case bounds on the ε at `delta` of `queries` queries, smallest first.
 
-    With `release`, only bounds that are also valid for discrete noise are returned.
+    With `release`, only bounds that are also valid for discrete noise are returned. `classes` and `teachers` are
+    required by mechanisms whose worst case depends on them; PatebenchError if they are missing.
     """
     kind = type(mechanism).__name__
     if classes is None and "classes" in mechanism.cost_needs:
@@ -214,7 +217,7 @@ def _calibration(
 
 
 def _missing_parameter(name: str, kind: type[Mechanism], parameters: Mapping[str, float], queries: int) -> str:
-    """Return the name of the one missing parameter; raise an error otherwise."""
+    """Return the only parameter of the mechanism `kind` that `parameters` lacks; raise PatebenchError otherwise."""
     missing = [parameter for parameter in kind.parameter_names() if parameter not in parameters]
     if len(missing) == 1:
         return missing[0]
@@ -273,8 +276,8 @@ def epsilon(
     Parameters
     ----------
     noise
-        Also draw sanitised bounds (data-dependent bounds with added noise) with this noise; each draw is a further
-        release. Not allowed with `release`.
+        Noise with which sanitised bounds (data-dependent bounds plus noise) are drawn and returned too. Each draw is a
+        further release. Not allowed with `release`.
     release
         Return the bounds for labels drawn with discrete noise instead of continuous noise.
     publishable

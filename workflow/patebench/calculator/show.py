@@ -1,4 +1,4 @@
-"""Format accounts and calibrations as a table or as one JSON object."""
+"""Format accounts and calibrations (results of `calculations`) as a table or as one JSON object."""
 
 import json
 import math
@@ -17,7 +17,7 @@ _DIGITS = 6
 
 
 def as_json(result: Account | Calibration) -> str:
-    """Return `result` as the text of one JSON object; bounds on ε that are 0 or almost 0 become 10⁻⁴."""
+    """Return `result` as the text of one JSON object; an ε of 0 or almost 0 becomes 10⁻⁴."""
     content = result.to_json()
     for bound in (*content["bounds"], *filter(None, [content["released"]])):
         for name in ("epsilon", "add_or_remove"):
@@ -40,7 +40,7 @@ def account_table(result: Account) -> "RenderableType":
 
 
 def calibration_table(result: Calibration) -> "RenderableType":
-    """Return a sentence with the noise or number of queries found, a table of its bounds, and the ε to publish."""
+    """Return a sentence with the computed noise or number of queries, a table of bounds, and the ε to publish."""
     from rich.console import Group
 
     title = f"Worst-case cost of {plural(result.queries, 'query')} at δ = {result.delta:g}"
@@ -63,7 +63,10 @@ def _setting(result: Account | Calibration) -> str:
 
 
 def _outward(result: Calibration, value: float) -> str:
-    """Format the noise with few digits that keep epsilon within the target."""
+    """Return the noise `value` as text with at most `_DIGITS` digits at which ε is still within the target.
+
+    If no such text exists, it has all digits.
+    """
     step = 10.0 ** (math.floor(math.log10(value)) + 1 - _DIGITS)
     for rounded in (math.floor(value / step) * step, math.ceil(value / step) * step):
         text = f"{rounded:.{_DIGITS}g}"
@@ -106,7 +109,7 @@ def _cells(bound: Bound, release: bool, both: bool) -> list[Any]:
 
 
 def four_digits(epsilon: float) -> str:
-    """Return ε as text: four decimals, or four significant digits below 0.1, always rounded upwards and never 0."""
+    """Return ε as text with four decimals (four significant digits below 0.1), rounded up and never 0."""
     if math.isinf(epsilon):
         return "∞"
     shown = above_zero(epsilon)
@@ -114,7 +117,7 @@ def four_digits(epsilon: float) -> str:
 
 
 def _to_publish(result: Account | Calibration) -> str:
-    """Say which epsilon to publish, or why none can be published."""
+    """Return a sentence that states which ε to publish, or why none can be published."""
     bound = result.released
     if isinstance(result, Account) and result.unreleasable:
         return f"Nothing to publish: {result.unreleasable}."
@@ -137,7 +140,7 @@ def _to_publish(result: Account | Calibration) -> str:
 
 
 def _advice(bounds: Sequence[Bound]) -> list[str]:
-    """Give advice on sanitised and on unpublishable bounds."""
+    """Return sentences of advice on sanitised bounds and on bounds that must not be published."""
     sentences = []
     if drawn := [bound for bound in bounds if bound.publishable and bound.kind is Kind.SANITISED]:
         sentences.append(
