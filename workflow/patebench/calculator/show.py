@@ -58,23 +58,23 @@ def _solution(result: Calibration) -> str:
 def _setting(result: Account | Calibration) -> str:
     values = {name: f"{value:.12g}" for name, value in result.parameters.items()}
     if isinstance(result, Calibration) and result.solved in values:
-        values[result.solved] = _outward(result, result.parameters[result.solved])
+        values[result.solved] = _format_noise(result, result.parameters[result.solved])
     return " ".join([result.mechanism, *(f"{name} = {value}" for name, value in values.items())])
 
 
-def _outward(result: Calibration, value: float) -> str:
-    """Return the noise `value` as text with at most `_DIGITS` digits at which ε is still within the target.
+def _format_noise(result: Calibration, noise: float) -> str:
+    """Return `noise` as text with at most `_DIGITS` digits at which ε is still within the target.
 
     If no such text exists, it has all digits.
     """
-    step = 10.0 ** (math.floor(math.log10(value)) + 1 - _DIGITS)
-    for rounded in (math.floor(value / step) * step, math.ceil(value / step) * step):
+    step = 10.0 ** (math.floor(math.log10(noise)) + 1 - _DIGITS)
+    for rounded in (math.floor(noise / step) * step, math.ceil(noise / step) * step):
         text = f"{rounded:.{_DIGITS}g}"
         mechanism = make_mechanism(result.mechanism, {**result.parameters, result.solved: float(text)})
         bounds = worst_case(mechanism, result.queries, result.delta, result.classes, result.teachers, result.release)
         if bounds[0].epsilon <= result.target:
             return text
-    return repr(value)
+    return repr(noise)
 
 
 def _table(title: str, bounds: Sequence[Bound], release: bool) -> "RenderableType":

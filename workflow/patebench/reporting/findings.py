@@ -113,7 +113,7 @@ def _private_models(models: pd.DataFrame) -> Iterator[str]:
         )
 
 
-def _uncovered(students: pd.DataFrame) -> Iterator[str]:
+def _uncovered_classes(students: pd.DataFrame) -> Iterator[str]:
     """Yield a sentence on the classes that no released label has, for each data set (at most `_MOST`)."""
     if "uncovered" not in students:
         return
@@ -201,7 +201,7 @@ def _broken_petdl(petdl: pd.DataFrame) -> Iterator[str]:
 #: The findings in order. Each consists of functions that yield sentences, with the names of the tables that they take;
 #: the first table must have rows.
 _FINDINGS: tuple[tuple[tuple[Any, ...], ...], ...] = (
-    ((_best_students, "utility-privacy"), (_uncovered, "utility-privacy")),
+    ((_best_students, "utility-privacy"), (_uncovered_classes, "utility-privacy")),
     ((_private_models, "private-models"),),
     ((_public_alone, "bits"),),
     ((_proofs, "audit"), (_broken_claims, "audit"), (_broken_petdl, "petdl")),
@@ -287,10 +287,10 @@ def duration(seconds: float) -> str:
     return f"{hours} h {left:02d} min" if hours else f"{minutes} min {rest:02d} s"
 
 
-def join(words: Sequence[Any], last: str = "and") -> str:
-    """Return `words` as one text such as "a, b and c", where `last` is the word before the final one."""
+def join(words: Sequence[Any], conjunction: str = "and") -> str:
+    """Return `words` as one text such as "a, b and c", where `conjunction` is the word before the final one."""
     named = [str(word) for word in words]
-    return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} {last} {named[-1]}"
+    return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} {conjunction} {named[-1]}"
 
 
 def plural(count: Any, one: str, several: str = "") -> str:

@@ -342,7 +342,7 @@ def _frame(kind: str, rows: list[dict[str, Any]]) -> "pd.DataFrame":
         return frame
     frozen = {"parameters", "selection", "uncovered", *(column for column in columns if "recall" in column)}
     for column in frozen & set(columns):
-        frame[column] = pd.Series([_frozen(value) for value in frame[column]], dtype="object")
+        frame[column] = pd.Series([_hashable(value) for value in frame[column]], dtype="object")
     frame = _without_balanced(_without_recipes(frame))
     identity = ["dataset", *(["split"] if "split" in columns else []), *_IDENTITY[kind]]
     if (twice := frame.duplicated(identity)).any():
@@ -351,11 +351,11 @@ def _frame(kind: str, rows: list[dict[str, Any]]) -> "pd.DataFrame":
     return frame
 
 
-def _frozen(value: Any) -> Any:
+def _hashable(value: Any) -> Any:
     """Return a JSON value that can be hashed: a dictionary becomes `Settings`, and a list becomes a tuple."""
     if isinstance(value, Mapping):
-        return Settings({name: _frozen(inner) for name, inner in value.items()})
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+        return Settings({name: _hashable(inner) for name, inner in value.items()})
+    return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
 def _without_balanced(frame: "pd.DataFrame") -> "pd.DataFrame":

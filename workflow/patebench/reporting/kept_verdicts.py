@@ -70,25 +70,25 @@ def measured_verdicts(reference: Path, published: Published) -> pd.DataFrame:
     must not be changed.
     """
     runs = {folder.name: read_table(folder, "verdicts") for folder in kept_runs(reference)}
-    kept = [_on_measured(frame.assign(run=run)) for run, frame in runs.items() if not frame.empty]
+    kept = [_select_measured(frame.assign(run=run)) for run, frame in runs.items() if not frame.empty]
     computed = verdicts(records_of_tables(reference), published)
     computed = computed[computed["how"].notna()]
     parts = [str(how).partition(", ") for how in computed["how"]]  # a description begins with the run
     computed = computed.assign(run=[run for run, *_ in parts], how=[how for *_, how in parts])
-    return pd.concat([*kept, _on_measured(computed)], ignore_index=True)
+    return pd.concat([*kept, _select_measured(computed)], ignore_index=True)
 
 
-def _on_measured(frame: pd.DataFrame) -> pd.DataFrame:
+def _select_measured(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of `frame` with a measured value, except those on changed copies of data sets."""
     frame = frame[frame["measured_mean"].notna() & frame["copy_of"].isna()]
     frame = frame[[*NUMBER, *_MEASURED, "verdict", "why"]].astype(object)
     return frame.assign(verdict=frame["verdict"].map(str))
 
 
-def _without_evidence(value: Value, datasets: set[str]) -> dict[str, Any]:
-    """Return verdict and reason for a value that no kept run measured; `datasets` are those of kept runs."""
+def _without_evidence(value: Value, kept_datasets: set[str]) -> dict[str, Any]:
+    """Return verdict and reason for a value that no kept run measured; `kept_datasets` are those of kept runs."""
     verdict = Verdict.NOT_COMPARABLE if value.not_comparable else Verdict.NOT_RUN
-    lacks = "has this setting" if value.dataset in datasets else f"uses the data set {in_words(value.dataset)}"
+    lacks = "has this setting" if value.dataset in kept_datasets else f"uses the data set {in_words(value.dataset)}"
     where = f"config/papers/{value.configuration}.yaml, {listing(value.experiments)}"
     why = value.not_comparable or value.not_run or f"no kept run {lacks} ({where})"
     return {"verdict": str(verdict), "why": why}
@@ -101,7 +101,7 @@ def records_of_tables(reference: Path) -> Records:
     deviations and the number of seeds.
     """
     records = records_of([])
-    students, models, petdl = (_rows(reference, name) for name in ("utility-privacy", "private-models", "petdl"))
+    students, models, petdl = (_table_rows(reference, name) for name in ("utility-privacy", "private-models", "petdl"))
     students[["rounds", "strategy"]] = students[["rounds", "strategy"]].astype(object).fillna("")
     costs = students.rename(columns={"worst_case_epsilon": "epsilon", "worst_case_accountant": "accountant"})
     student = ["run", *(name for name in STUDENT if name in students)]
@@ -116,14 +116,14 @@ def records_of_tables(reference: Path) -> Records:
     private = pd.concat([models[models["system"] != ALL_SYSTEMS[PETDL]], petdl], ignore_index=True)
     return replace(
         records,
-        students=_like(records.students, students.drop_duplicates(student)),
-        bounds=_like(records.bounds, costs.assign(kind=str(Kind.WORST_CASE), conversion="none", exact=False)),
-        private_models=_like(records.private_models, private),
-        ensembles=_like(records.ensembles, teachers.rename(columns={"teacher_accuracy": "teacher_accuracy_mean"})),
+        students=_conform(records.students, students.drop_duplicates(student)),
+        bounds=_conform(records.bounds, costs.assign(kind=str(Kind.WORST_CASE), conversion="none", exact=False)),
+        private_models=_conform(records.private_models, private),
+        ensembles=_conform(records.ensembles, teachers.rename(columns={"teacher_accuracy": "teacher_accuracy_mean"})),
     )
 
 
-def _rows(reference: Path, name: str) -> pd.DataFrame:
+def _table_rows(reference: Path, name: str) -> pd.DataFrame:
     """Return the rows of the table `name` of all kept runs, with columns named as in records."""
     frames = [read_table(folder, name).assign(run=folder.name) for folder in kept_runs(reference)]
     rows = pd.concat([frame for frame in frames if len(frame)], ignore_index=True)
@@ -133,7 +133,7 @@ def _rows(reference: Path, name: str) -> pd.DataFrame:
     return rows.assign(**further, ensemble=rows.get("ensemble", ""))
 
 
-def _like(frame: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+def _conform(frame: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """Return `rows` with the columns of `frame` and `_FURTHER`; missing columns are NaN, and recalls None."""
     rows = rows.reindex(columns=list(dict.fromkeys([*frame.columns, *_FURTHER]))).reset_index(drop=True)
     for name in [name for name in rows if "recall" in str(name)]:

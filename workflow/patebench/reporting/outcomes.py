@@ -106,7 +106,7 @@ def private_models(records: Records) -> pd.DataFrame:
 
 
 def votes_by_record(model: str) -> bool:
-    """Return True if a teacher of this `model` lets its private records vote instead of training on them."""
+    """Return True if teachers of this `model` are not trained, but let private records vote by their features."""
     return model in MODELS and on_queries(model)
 
 
@@ -118,13 +118,13 @@ def protects_replaced_record(model: str, partition: object) -> bool:
     return votes_by_record(model) and Change.REPLACE in protected_changes(partition)
 
 
-def protects_added_record(model: str, partition: object, alone: bool) -> bool:
+def protects_added_record(model: str, partition: object, single: bool) -> bool:
     """Return True if a label set's ε in `add_or_remove` protects one added or removed record, not only a teacher.
 
-    This is so if each teacher is one record (`alone`), and `partition` adds no new record to an existing shard. A
-    record added to a shard could change the votes of this shard's teacher in any way.
+    This is so if each teacher is one record (`single`), and `partition` adds no new record to an existing
+    shard. A record added to a shard could change the votes of this shard's teacher in any way.
     """
-    return protects_replaced_record(model, partition) and alone and Change.ADD not in protected_changes(partition)
+    return protects_replaced_record(model, partition) and single and Change.ADD not in protected_changes(partition)
 
 
 def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:

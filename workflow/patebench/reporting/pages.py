@@ -285,18 +285,18 @@ def read_caption(path: Path) -> str:
     return "\n".join(f"<p>{_inline(paragraph)}</p>" for paragraph in re.split(r"\n\s*\n", text))
 
 
-def caption_of(path: Path, thing: Any) -> str:
+def caption_of(path: Path, function: Any) -> str:
     """Return the caption of a figure or table as HTML, from the file `path`.
 
-    `thing` is the function that makes the figure or table. If another package defines it and the file does not exist,
-    the caption is the first paragraph of its docstring. Raises ArtefactError if there is no caption.
+    `function` makes the figure or table. If another package defines it and the file does not exist, the caption is the
+    first paragraph of its docstring. Raises ArtefactError if there is no caption.
     """
-    outside = thing.__module__.partition(".")[0] != "patebench"
+    outside = function.__module__.partition(".")[0] != "patebench"
     if not outside or path.exists():
         return read_caption(path)
-    paragraph = (inspect.getdoc(thing) or "").partition("\n\n")[0].strip()
+    paragraph = (inspect.getdoc(function) or "").partition("\n\n")[0].strip()
     if not paragraph:
-        where = f"{thing.__module__}.{thing.__qualname__}"
+        where = f"{function.__module__}.{function.__qualname__}"
         raise ArtefactError(path, "this caption does not exist", f"write it, or give {where} a docstring")
     return f"<p>{_inline(paragraph)}</p>"
 

@@ -119,7 +119,7 @@ def _together(releases: Sequence[Release]) -> list[tuple[str, str]]:
     by_dataset: dict[str, list[Release]] = {}
     for release in releases:
         by_dataset.setdefault(release.pool["dataset"], []).append(release)
-    return [(in_words(dataset), _total(own)) for dataset, own in by_dataset.items()]
+    return [(in_words(dataset), _total(of_dataset)) for dataset, of_dataset in by_dataset.items()]
 
 
 def _total(releases: Sequence[Release]) -> str:

@@ -185,13 +185,13 @@ def _student_rows(records: Records, published: Published) -> Iterator[Row]:
             delta=row["delta"],
             protects=str(own["adjacency"].iloc[0]),
             epsilon=Costs(
-                reported=_as_printed(value for value in printed if value.parameters == parameters),
-                recomputed=_largest(stated if dependent.empty else dependent),
-                worst_case=_least(worst_case_bounds(own)),
-                add_or_remove=_least(worst_case_bounds(own), "add_or_remove"),
-                exact=_least(own[own["exact"] & (own["kind"] == Kind.DATA_DEPENDENT)]),
-                audited=_largest(group[of_audit].head(1).merge(audited, on=of_audit)),
-                publishable=_least(worst_case_bounds(own[own["publishable"]])),
+                reported=_printed_entries(value for value in printed if value.parameters == parameters),
+                recomputed=_largest_epsilon(stated if dependent.empty else dependent),
+                worst_case=_smallest_epsilon(worst_case_bounds(own)),
+                add_or_remove=_smallest_epsilon(worst_case_bounds(own), "add_or_remove"),
+                exact=_smallest_epsilon(own[own["exact"] & (own["kind"] == Kind.DATA_DEPENDENT)]),
+                audited=_largest_epsilon(group[of_audit].head(1).merge(audited, on=of_audit)),
+                publishable=_smallest_epsilon(worst_case_bounds(own[own["publishable"]])),
             ),
             accuracy=_spread(group, "accuracy"),
             label_accuracy=_spread(group, "label_accuracy"),
@@ -222,13 +222,13 @@ def _model_rows(records: Records, published: Published) -> Iterator[Row]:
             delta=row["delta"],
             protects=row["adjacency"],
             epsilon=Costs(
-                reported=_as_printed(_printed_of_model(published, row)),
-                recomputed=_least(group[group["kind"] == Kind.CLAIMED]),
-                worst_case=_least(worst_case_bounds(group)),
-                add_or_remove=_least(worst_case_bounds(group), "add_or_remove"),
+                reported=_printed_entries(_printed_of_model(published, row)),
+                recomputed=_smallest_epsilon(group[group["kind"] == Kind.CLAIMED]),
+                worst_case=_smallest_epsilon(worst_case_bounds(group)),
+                add_or_remove=_smallest_epsilon(worst_case_bounds(group), "add_or_remove"),
                 exact=None,
                 audited=cell_in_json(float(group["audited"].max())),
-                publishable=_least(worst_case_bounds(group[group["publishable"]])),
+                publishable=_smallest_epsilon(worst_case_bounds(group[group["publishable"]])),
             ),
             accuracy=_spread(models, "accuracy"),
             label_accuracy=_spread(models, "label_accuracy"),
@@ -250,13 +250,13 @@ def _groups(frame: pd.DataFrame, keys: list[str]) -> Iterator[pd.DataFrame]:
         yield group
 
 
-def _least(bounds: pd.DataFrame, column: str = "epsilon") -> Epsilon | None:
+def _smallest_epsilon(bounds: pd.DataFrame, column: str = "epsilon") -> Epsilon | None:
     """Return the smallest ε (`column`) of each seed, and of these the largest; None without a value."""
     known = bounds.dropna(subset=column)
     return cell_in_json(float(known.groupby("seed")[column].min().max())) if len(known) else None
 
 
-def _largest(bounds: pd.DataFrame) -> Epsilon | None:
+def _largest_epsilon(bounds: pd.DataFrame) -> Epsilon | None:
     return cell_in_json(float(bounds["epsilon"].max())) if len(bounds) else None
 
 
@@ -291,7 +291,7 @@ def _printed_of_model(published: Published, row: Mapping[Any, Any]) -> list[Valu
     return [value for value in printed if is_printed_of(value, facts)]
 
 
-def _as_printed(values: Iterable[Value]) -> list[Printed]:
+def _printed_entries(values: Iterable[Value]) -> list[Printed]:
     """Return printed `values` as parts of a row, without those for changed copies of data sets."""
     same = (value for value in values if value.copy_of is None)
     return [Printed(paper=value.paper, row=f"{value.table}, {value.row}", epsilon=value.value) for value in same]

@@ -115,7 +115,7 @@ def line_styles(things: Iterable[Any], fixed: Mapping[Any, LineStyle] | None = N
     free = [style for style in _STYLES if style.color not in colors]
     free = free or [style for style in _STYLES if (style.color, style.marker) not in marks] or list(_STYLES)
     rest = [thing for thing in wanted if thing not in styles]
-    return styles | {thing: _nth(free, index) for index, thing in enumerate(rest)}
+    return styles | {thing: _style_number(free, index) for index, thing in enumerate(rest)}
 
 
 def styles_in_order(things: Sequence[Any]) -> dict[Any, LineStyle]:
@@ -123,7 +123,7 @@ def styles_in_order(things: Sequence[Any]) -> dict[Any, LineStyle]:
     return dict(zip(things, line_styles(range(len(things))).values(), strict=True))
 
 
-def _nth(styles: Sequence[LineStyle], index: int) -> LineStyle:
+def _style_number(styles: Sequence[LineStyle], index: int) -> LineStyle:
     """Return style number `index`; after the last of `styles`, colours repeat with other markers and dashes."""
     turn, place = divmod(index, len(styles))
     other = styles[(place + turn) % len(styles)]
@@ -140,14 +140,14 @@ _ALONE, WIDE = (6.4, 3.6), (9.2, 4.6)
 
 
 def panels(
-    titles: Sequence[str], sharey: bool = True, abreast: int = 0, alone: tuple[float, float] = _ALONE
+    titles: Sequence[str], sharey: bool = True, per_row: int = 0, alone: tuple[float, float] = _ALONE
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure with one panel per title, and the axes of its panels.
 
-    If `sharey`, panels share the vertical axis. `abreast` is the number of panels in a row; 0 means 2, or 3 for more
+    If `sharey`, panels share the vertical axis. `per_row` is the number of panels in a row; 0 means 2, or 3 for more
     than 4 panels. `alone` is the width and height in inches of a figure with a single panel.
     """
-    columns = min(abreast or (3 if len(titles) > 4 else 2), len(titles))
+    columns = min(per_row or (3 if len(titles) > 4 else 2), len(titles))
     rows = -(-len(titles) // columns)
     width = {1: _ALONE[0], 2: 9.2, 3: 11.4}[columns]
     size = alone if len(titles) == 1 else (width, 0.3 + 3.3 * rows)
@@ -169,13 +169,13 @@ def percent(axis: Axes, label: str) -> None:
     axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")
 
 
-def logarithmic(ticks: Axis) -> None:
-    """Label the logarithmic axis `ticks` with numbers such as 1, 2, 5, 10; its data must be drawn before."""
-    low, high = ticks.get_view_interval()
+def logarithmic(axis: Axis) -> None:
+    """Label the ticks of the logarithmic `axis` with numbers such as 1, 2, 5, 10; its data must be drawn before."""
+    low, high = axis.get_view_interval()
     subs = (1.0, 2.0, 3.0, 5.0, 7.0) if high < 15 * low else (1.0, 2.0, 5.0) if high < 500 * low else (1.0, 3.0)
-    ticks.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]) if high < 3 * low else LogLocator(subs=subs))
-    ticks.set_major_formatter(lambda value, _: f"{value:g}")
-    ticks.set_minor_locator(NullLocator())
+    axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]) if high < 3 * low else LogLocator(subs=subs))
+    axis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.set_minor_locator(NullLocator())
 
 
 def hollow(axis: Axes, x: float, y: float, color: str, marker: str, label: str) -> None:

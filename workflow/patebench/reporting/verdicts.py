@@ -88,7 +88,7 @@ def verdicts(records: Records, published: Published) -> pd.DataFrame:
     rows = [
         {**{name: getattr(value, name) for name in _PRINTED}, "published": value.value, **verdict}
         for value in published.values
-        for verdict in _judged(value, measures)
+        for verdict in _judge(value, measures)
     ]
     frame = pd.DataFrame(rows, columns=list(COLUMNS))
     frame["result"] = frame["result"].map(
@@ -143,12 +143,12 @@ def compare(quantity: str, published: float, mean: float, deviation: float) -> V
     return Verdict.BETTER if (mean > published) == larger_is_better else Verdict.SHORT
 
 
-def at_epsilon(spent: float, printed: float | None) -> bool:
-    """Return True if the measured ε, `spent`, is 90 % to 100 % of the ε `printed` in a paper."""
-    return printed is not None and 0.9 * printed <= spent <= printed * (1 + 1e-9)
+def at_epsilon(measured: float, printed: float | None) -> bool:
+    """Return True if the ε `measured` is 90 % to 100 % of the ε `printed` in a paper."""
+    return printed is not None and 0.9 * printed <= measured <= printed * (1 + 1e-9)
 
 
-def _judged(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
+def _judge(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
     """Return the verdicts on the printed number `value`, one per setting that measured it; `measures` is the run.
 
     On a changed copy of a data set, only contradicted claims are judged; other measurements are not comparable.
@@ -168,27 +168,27 @@ def _judged(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
     return [verdict if verdict["verdict"] == Verdict.UNSOUND else verdict | other for verdict in of_copy]
 
 
-def _verdict_of_setting(value: Value, how: str, group: pd.DataFrame) -> dict[str, Any]:
-    """Return verdict and measurement for the setting `how`, whose measurements of `value` are in `group`."""
-    measured = group["measured"].sort_values()  # the last digits must not depend on the order of records
-    mean, std, seeds = float(measured.mean()), float(deviation(measured)), group["seed"].nunique()
-    if "spread" in group:  # one row with the mean over seeds, from a kept table
-        std, seeds = float(group["spread"].iloc[0]), int(group["counted"].iloc[0])
+def _verdict_of_setting(value: Value, setting: str, rows: pd.DataFrame) -> dict[str, Any]:
+    """Return the verdict on `value` in one `setting`, a text; `rows` are the measurements in this setting."""
+    measured = rows["measured"].sort_values()  # the last digits must not depend on the order of records
+    mean, std, seeds = float(measured.mean()), float(deviation(measured)), rows["seed"].nunique()
+    if "spread" in rows:  # one row with the mean over seeds, from a kept table
+        std, seeds = float(rows["spread"].iloc[0]), int(rows["counted"].iloc[0])
     accuracy = is_accuracy(value.quantity)
-    judged: dict[str, Any] = {"how": how, "measured_mean": mean, "measured_std": std, "seeds": seeds}
+    judged: dict[str, Any] = {"how": setting, "measured_mean": mean, "measured_std": std, "seeds": seeds}
     if accuracy:
-        judged["recall_mean"] = mean_recall(group["recall"])
+        judged["recall_mean"] = mean_recall(rows["recall"])
         for name in ("largest_class", "balanced_accuracy"):
-            if group[name].notna().any():
-                judged |= {f"{name}_mean": float(group[name].mean()), f"{name}_std": float(deviation(group[name]))}
-    if accuracy and "method" in group:
-        judged |= {"student": group["method"].iloc[0], "strategy": group["strategy"].iloc[0]}
-    judged["result"] = (accuracy, how, mean, *sorted(group.index))
+            if rows[name].notna().any():
+                judged |= {f"{name}_mean": float(rows[name].mean()), f"{name}_std": float(deviation(rows[name]))}
+    if accuracy and "method" in rows:
+        judged |= {"student": rows["method"].iloc[0], "strategy": rows["strategy"].iloc[0]}
+    judged["result"] = (accuracy, setting, mean, *sorted(rows.index))
     for name, column in (("worst_case", "worst_case_epsilon"), ("exact", "exact_epsilon"), ("audited", "audited")):
-        if column in group and group[column].notna().any():
-            judged[name] = float(group[column].max())
+        if column in rows and rows[column].notna().any():
+            judged[name] = float(rows[column].max())
     lost = max(judged.get("exact", 0.0), judged.get("audited", 0.0))
-    claimed = value.quantity.startswith("epsilon") and "kind" in group and (group["kind"] == Kind.CLAIMED).all()
+    claimed = value.quantity.startswith("epsilon") and "kind" in rows and (rows["kind"] == Kind.CLAIMED).all()
     if claimed and lost > max(value.value, mean) * (1 + 1e-9):
         why = f"what is claimed loses at least ε = {epsilon_in_digits(lost, at_least=True)}"
         return {**judged, "verdict": Verdict.UNSOUND, "why": why}
@@ -225,8 +225,8 @@ class _Measures:
             rows = self._private_model(value, SYSTEMS.get(mechanism, SYSTEMS[DP_SGD]))
         elif quantity == "accuracy_at_epsilon":
             rows = self._students_at(value)
-        elif quantity in self._ways:
-            frame, column, keys, how = self._ways[quantity]
+        elif quantity in self._sources:
+            frame, column, keys, how = self._sources[quantity]
             rows = _rows_of_setting(frame, value, column, keys, how)
             # Students of the same labels have the same number of answers.
             rows = rows.drop_duplicates(["how", "seed"]) if quantity == "answered" else rows
@@ -239,7 +239,7 @@ class _Measures:
         return {str(name) for frame in vars(self.records).values() for name in frame["dataset"]}
 
     @cached_property
-    def _ways(self) -> dict[str, tuple[pd.DataFrame, str, Sequence[str], Sequence[str]]]:
+    def _sources(self) -> dict[str, tuple[pd.DataFrame, str, Sequence[str], Sequence[str]]]:
         """Return where each quantity is: (frame, column of the measured number, columns `keys`, columns `how`).
 
         The columns `keys` must equal the fields of the printed number, and the columns `how` describe a setting.
@@ -264,10 +264,10 @@ class _Measures:
         """Return the measured accuracies of private models of `system` with about the printed ε."""
         frame = self.records.private_models
         frame = frame[frame["system"] == system]
-        frame = frame[self._spent(value, frame["epsilon"], frame["delta"])].assign(spent=frame["epsilon"])
+        frame = frame[self._near_printed(value, frame["epsilon"], frame["delta"])].assign(spent=frame["epsilon"])
         return _rows_of_setting(frame, value, "accuracy", ("dataset",), ("form", "model"))
 
-    def _spent(self, value: Value, epsilon: "pd.Series[float]", delta: "pd.Series[float]") -> "pd.Series[bool]":
+    def _near_printed(self, value: Value, epsilon: "pd.Series[float]", delta: "pd.Series[float]") -> "pd.Series[bool]":
         """Return, per row, True if ε is 90 % to 100 % of the printed ε and δ is at most the printed δ."""
         printed = None if epsilon.empty else self.published.spent(value)
         return epsilon.map(lambda spent: at_epsilon(spent, printed)).astype(bool) & (delta <= (value.delta or 0))
@@ -282,7 +282,7 @@ class _Measures:
     def _students_at(self, value: Value) -> pd.DataFrame:
         """Return the measured accuracies of students of any mechanism with about the printed ε."""
         frame = self._students_with_costs
-        frame = frame[self._spent(value, frame["worst_case"], frame["delta"])]
+        frame = frame[self._near_printed(value, frame["worst_case"], frame["delta"])]
         return _rows_of_setting(frame, value, "accuracy", ("dataset",), ("mechanism", "method", "strategy", "model"))
 
     def how_to_run(self, value: Value) -> str:
@@ -349,19 +349,19 @@ Words = tuple[str, ...]
 
 
 def _rows_of_setting(
-    frame: pd.DataFrame, value: Value, measured: str, keys: Sequence[str], how: Sequence[str]
+    frame: pd.DataFrame, value: Value, measured: str, keys: Sequence[str], description_columns: Sequence[str]
 ) -> pd.DataFrame:
     """Return the rows of `frame` whose columns `keys` equal the fields of `value`; fields that are None do not count.
 
     The column `measured` of the result is a copy of the column with this name. Its column `how` describes the setting
-    by the columns in `how`, and by others where settings would have the same description.
+    by `description_columns`, and by other columns where settings would have the same description.
     """
     for key in keys:
         if (printed := getattr(value, key)) is not None:
             frame = frame[frame[key] == printed]
     if frame.empty:  # as for most printed numbers, which a run does not measure
         return frame.assign(how="", measured=frame[measured].astype(float))
-    columns = [*(["run"] if "run" in frame else []), *how]  # runs are not averaged
+    columns = [*(["run"] if "run" in frame else []), *description_columns]  # runs are not averaged
     words: list[Words] = [tuple(dict.fromkeys(str(word) for word in row if word)) for row in frame[columns].to_numpy()]
     # Rows that differ in more than the seed get different descriptions, so that only seeds are averaged.
     for column in (*_APART, *_NAMES_APART):
@@ -384,15 +384,15 @@ def _words_of(frame: pd.DataFrame, column: str) -> list[Words]:
     return [() if pd.isna(cell) else (_APART[column](cell),) for cell in frame[column]]
 
 
-def _extend_equal_words(words: Sequence[Words], others: Sequence[Words]) -> list[Words]:
+def _extend_equal_words(words: Sequence[Words], further: Sequence[Words]) -> list[Words]:
     """Return the descriptions `words`, one per row; equal ones are extended by words that distinguish their rows.
 
-    `others` contains further words for each row. Of these, the words that all equal descriptions share are left out.
+    These words are from `further`, also one entry per row, without the words that all equal descriptions share.
     """
-    pairs: dict[tuple[Words, Words], Words] = dict.fromkeys(zip(words, others, strict=True), ())
+    pairs: dict[tuple[Words, Words], Words] = dict.fromkeys(zip(words, further, strict=True), ())
     several = Counter(word for word, _ in pairs)
     for word in (word for word in several if several[word] > 1):
         mine = [pair for pair in pairs if pair[0] == word]
         for pair, differs in zip(mine, differing_words([other for _, other in mine]), strict=True):
             pairs[pair] = (differs,) if differs else ()
-    return [(*word, *pairs[word, other]) for word, other in zip(words, others, strict=True)]
+    return [(*word, *pairs[word, other]) for word, other in zip(words, further, strict=True)]

@@ -45,9 +45,9 @@ def _title(name: dict[str, str], frame: pd.DataFrame) -> str:
     return " · ".join(parts)
 
 
-def members(frame: pd.DataFrame, family: Sequence[Any], by: Sequence[str] = FAMILY) -> pd.DataFrame:
-    """Return the rows of `frame` whose values in the columns `by` equal `family`, a tuple in the same order."""
-    return frame[(frame[list(by)] == list(family)).all(axis=1)]
+def members(frame: pd.DataFrame, values: Sequence[Any], by: Sequence[str] = FAMILY) -> pd.DataFrame:
+    """Return the rows of `frame` whose columns `by` equal `values`, a tuple in the same order."""
+    return frame[(frame[list(by)] == list(values)).all(axis=1)]
 
 
 def clip_accuracy(accuracy: float) -> float:
@@ -113,15 +113,15 @@ def level(axis: Axes, accuracy: float, label: str, deviation: float = math.nan) 
         axis.axhspan(low, high, color=GREY, alpha=0.12, linewidth=0, zorder=0)
 
 
-def accuracy_over(axis: Axes, across: str, upright: str) -> None:
-    """Label the horizontal axis `across` and the vertical axis `upright`, which shows accuracies in percent.
+def accuracy_over(axis: Axes, x_label: str, y_label: str) -> None:
+    """Set the axis labels `x_label` and `y_label`; the vertical axis shows accuracies in percent.
 
     The horizontal axis becomes logarithmic. The data must be drawn before.
     """
     axis.set_xscale("log")
     logarithmic(axis.xaxis)
-    axis.set_xlabel(across)
-    percent(axis, upright)
+    axis.set_xlabel(x_label)
+    percent(axis, y_label)
 
 
 def at_values(axis: Axes, values: Sequence[float], label: str) -> None:
@@ -138,12 +138,12 @@ def ticks_at(axis: Axes, values: Sequence[float]) -> None:
     axis.xaxis.set_minor_locator(NullLocator())
 
 
-def stretch(axis: Axes, least: float, most: float) -> None:
-    """Give the vertical axis a logit scale for accuracies, with a range that includes `least` and `most` (fractions).
+def stretch(axis: Axes, lowest: float, highest: float) -> None:
+    """Give the vertical axis a logit scale for accuracies; the range includes `lowest` and `highest` (fractions).
 
     On this scale, 98 and 99 % are as far apart as 50 and 67 %.
     """
-    low, high = 0.85 * clip_accuracy(least), clip_accuracy(most) + 0.6 * (1 - clip_accuracy(most))
+    low, high = 0.85 * clip_accuracy(lowest), clip_accuracy(highest) + 0.6 * (1 - clip_accuracy(highest))
     enough = sum(low <= tick <= high for tick in TICKS) > 1
     axis.set_yscale("logit", nonpositive="clip")
     axis.yaxis.set_major_locator(FixedLocator(TICKS) if enough else MaxNLocator(4))

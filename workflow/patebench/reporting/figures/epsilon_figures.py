@@ -61,7 +61,7 @@ def draw_epsilon(records: Records, published: Published) -> Figure:
     figure, axes = panels([_title(families, panel) for panel in names], sharey=False)
     for axis, panel in zip(axes, names, strict=True):
         _draw_panel(axis, members(bounds, panel, _PANEL), members(curves, panel, _PANEL), styles)
-    legend(figure, _entries(bounds, styles))
+    legend(figure, _legend_entries(bounds, styles))
     return figure
 
 
@@ -97,7 +97,7 @@ def _select_lines(bounds: pd.DataFrame) -> pd.DataFrame:
     return bounds[(tight | ~two) & ~bounds["variant"]]
 
 
-def _entries(bounds: pd.DataFrame, styles: dict[str, LineStyle]) -> dict[str, Any]:
+def _legend_entries(bounds: pd.DataFrame, styles: dict[str, LineStyle]) -> dict[str, Any]:
     """Return the legend's handles by label: one per accountant in `styles`, and one per kind of bound."""
     entries: dict[str, Any] = {
         in_words(name): Line2D([], [], color=style.color, marker=style.marker) for name, style in styles.items()
@@ -185,7 +185,7 @@ def draw_audit(records: Records, published: Published) -> Figure:
     if frame.empty:
         return empty()
     frame = frame.assign(most=_most_queries(frame))
-    marks = _marks(frame)
+    marks = _scatter_styles(frame)
     values = frame[list(marks)].to_numpy(dtype=float)
     largest = float(np.max(values, initial=1.0, where=np.isfinite(values)))
     infinity = float(10 ** np.ceil(np.log10(30 * largest)))
@@ -198,7 +198,7 @@ def draw_audit(records: Records, published: Published) -> Figure:
         own = members(frame, block, _BLOCK)
         one = own["queries"] == 1
         for axis, shown in zip(line, (own[one], own[~one & (own["queries"] == own["most"])]), strict=True):
-            _dress_block(axis, infinity)
+            _format_epsilon_axis(axis, infinity)
             for row in shown.to_dict("records"):
                 _draw_row(axis, settings.index(tuple(row[name] for name in _ROW)), row, marks, infinity)
             queries = int(shown["queries"].max()) if len(shown) else 1
@@ -235,25 +235,25 @@ def _most_queries(frame: pd.DataFrame) -> "pd.Series[int]":
     return of_row.where(of_row > 1, frame.groupby(beside)["queries"].transform("max"))
 
 
-def _marks(frame: pd.DataFrame) -> dict[str, dict[str, Any]]:
+def _scatter_styles(frame: pd.DataFrame) -> dict[str, dict[str, Any]]:
     """Return arguments of matplotlib's `scatter` by column of ε: stated ε by kind, and audited ε by method."""
-    marks = {str(kind): _mark(kind, *words_and_size) for kind, words_and_size in _STATED.items()}
+    marks = {str(kind): _scatter_style(kind, *words_and_size) for kind, words_and_size in _STATED.items()}
     hollow = cycle(("v", "d", "<", ">"))
     for name, label in audit_methods(frame).items():
         marker = "" if label == "exact" else next(hollow)
-        marks[name] = _mark(Kind.AUDITED_LOWER, f"audited lower bound: {_WAYS.get(label, label)}", 46, marker)
+        marks[name] = _scatter_style(Kind.AUDITED_LOWER, f"audited lower bound: {_WAYS.get(label, label)}", 46, marker)
     return marks
 
 
-def _mark(kind: Kind, label: str, size: int, hollow: str = "") -> dict[str, Any]:
-    """Return arguments of `scatter` for a `kind` of ε, with the kind's filled marker or the open marker `hollow`."""
+def _scatter_style(kind: Kind, label: str, size: int, open_marker: str = "") -> dict[str, Any]:
+    """Return arguments of `scatter` for a `kind` of ε, with the kind's filled marker or with `open_marker`."""
     style = KINDS[kind]
-    colors = {"facecolors": "white" if hollow else style.color, "edgecolors": style.color, "linewidths": 1.4}
+    colors = {"facecolors": "white" if open_marker else style.color, "edgecolors": style.color, "linewidths": 1.4}
     zorder = 4 if kind is Kind.AUDITED_LOWER else 3
-    return {**colors, "marker": hollow or style.marker, "s": size, "zorder": zorder, "label": label}
+    return {**colors, "marker": open_marker or style.marker, "s": size, "zorder": zorder, "label": label}
 
 
-def _dress_block(axis: Axes, infinity: float) -> None:
+def _format_epsilon_axis(axis: Axes, infinity: float) -> None:
     """Format the axis of ε, with shaded bands for ε ≈ 0 and for ε = ∞, which is drawn at `infinity`."""
     axis.set_xscale("log")
     axis.set_xlim(_ZERO / 1.8, infinity * 2.5)
@@ -271,8 +271,8 @@ def _dress_block(axis: Axes, infinity: float) -> None:
     axis.tick_params(labelbottom=True)
 
 
-def _draw_row(axis: Axes, height: int, row: dict[Any, Any], marks: dict[str, Any], infinity: float) -> None:
-    """Draw one mechanism and setting, `row`, at the vertical position `height`: stated ε above audited ε.
+def _draw_row(axis: Axes, y: int, row: dict[Any, Any], marks: dict[str, Any], infinity: float) -> None:
+    """Draw one mechanism and setting, `row`, at the vertical position `y`: stated ε above audited ε.
 
     ε = ∞ is drawn at `infinity`. The row is shaded if the audit contradicts a stated ε.
     """
@@ -282,15 +282,15 @@ def _draw_row(axis: Axes, height: int, row: dict[Any, Any], marks: dict[str, Any
         if row[name] == row[name]
     }
     if "violated" in (row["claim"], row["verdict"]):
-        axis.axhspan(height - 0.42, height + 0.42, color=VERMILLION, alpha=0.13, linewidth=0, zorder=0.5)
+        axis.axhspan(y - 0.42, y + 0.42, color=VERMILLION, alpha=0.13, linewidth=0, zorder=0.5)
         wrong = "claimed" if row["claim"] == "violated" else "worst_case"
         if wrong in places:
             found = max(places[name] for name in places if name not in _STATED)
             arrow: Any = {"arrowstyle": "-|>", "color": VERMILLION, "linewidth": 1.1, "shrinkA": 6, "shrinkB": 6}
-            axis.annotate("", (found, height + 0.15), (places[wrong], height - 0.15), arrowprops=arrow, zorder=1.5)
+            axis.annotate("", (found, y + 0.15), (places[wrong], y - 0.15), arrowprops=arrow, zorder=1.5)
     for name, place in places.items():
         beside = -0.15 if name in _STATED else 0.15
-        axis.scatter([place], [height + beside], clip_on=False, **marks[name])
+        axis.scatter([place], [y + beside], clip_on=False, **marks[name])
 
 
 def _audit_entries(frame: pd.DataFrame, marks: dict[str, dict[str, Any]]) -> dict[str, Any]:

@@ -118,7 +118,7 @@ def draw_distance(records: Records, published: Published) -> Figure:
     names = titles(ensembles)
     styles = line_styles(names)
     heads = ["(a) accuracy", f"(b) queries of distance k, n = {most}", f"(c) queries of distance {NZC_DISTANCE}"]
-    figure, axes = panels(heads, sharey=False, abreast=3)
+    figure, axes = panels(heads, sharey=False, per_row=3)
     for family, name in names.items():
         mine = members(ensembles, family)
         _draw_over_teachers(axes[0], mine, "plurality_accuracy_pool", styles[family], f"{name}: ensemble")

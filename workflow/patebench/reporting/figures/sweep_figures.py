@@ -36,7 +36,7 @@ _PANEL = ("dataset", "who", "method", "partition", "mechanism")
 
 def draw_clusters(records: Records, published: Published) -> Figure:
     """Draw student accuracy against the number of clusters whose centres are queried, one line per noise and ε."""
-    frame = _students(records)
+    frame = _finite_students(records)
     frame = frame[frame["clusters"].notna() & (frame["queries"] == frame["clusters"])]
     label = "clusters of the public pool, which are the queries"
     return _draw_sweep(records, frame, "clusters", label, ["noise_in_words", "epsilon"], [*_PANEL, "setting"])
@@ -46,18 +46,18 @@ def draw_pool(records: Records, published: Published) -> Figure:
     """Draw a student's accuracy against the size of the public pool, one line per number of queries, noise and ε."""
     lines, panel = ["labels", "noise_in_words", "epsilon"], [*_PANEL, "beside_pool"]
     label = "public samples without a label (the pool)"
-    return _draw_sweep(records, _students(records), "pool", label, lines, panel)
+    return _draw_sweep(records, _finite_students(records), "pool", label, lines, panel)
 
 
 def draw_cap(records: Records, published: Published) -> Figure:
     """Draw a student's accuracy against k, the maximum number of votes per teacher that count, one line per ε."""
-    frame = _students(records)
+    frame = _finite_students(records)
     frame = frame.assign(cap=[float(settings.get("k", "nan")) for settings in frame["parameters"]]).dropna(subset="cap")
     label = "k, how many votes of a teacher count"
     return _draw_sweep(records, frame, "cap", label, ["epsilon"], [*_PANEL, "setting", "labels"])
 
 
-def _students(records: Records) -> pd.DataFrame:
+def _finite_students(records: Records) -> pd.DataFrame:
     """Return the rows of `outcomes` with a finite worst-case ε, with text columns for panels and lines.
 
     These are `noise_in_words`, `who` (number and model of teachers), `epsilon`, and `labels` (number of queries).
@@ -73,54 +73,54 @@ def _students(records: Records) -> pd.DataFrame:
 
 
 def _draw_sweep(
-    records: Records, frame: pd.DataFrame, across: str, label: str, lines: list[str], by: list[str]
+    records: Records, frame: pd.DataFrame, x_column: str, label: str, line_columns: list[str], panel_columns: list[str]
 ) -> Figure:
-    """Draw the accuracy of the students in `frame` against the column `across`, whose axis label is `label`.
+    """Draw the accuracy of the students in `frame` against `x_column`, whose axis label is `label`.
 
-    There is one panel per combination of the columns `by`, and one line per combination of the columns `lines`. Lines
-    with a single value of `across` are left out.
+    There is one panel per combination of `panel_columns`, and one line per combination of `line_columns`. Lines with a
+    single value of `x_column` are left out.
     """
     if len(frame):
-        frame = frame[frame.groupby([*by, *lines])[across].transform("nunique") > 1]
+        frame = frame[frame.groupby([*panel_columns, *line_columns])[x_column].transform("nunique") > 1]
     if frame.empty:
         return empty()
-    costs = frame.groupby(lines)["worst_case_epsilon_mean"].min()
-    ordered = sorted(distinct(frame, lines), key=lambda line: float(costs[line if len(line) > 1 else line[0]]))
-    styles, groups = styles_in_order(ordered), distinct(frame, by)
+    costs = frame.groupby(line_columns)["worst_case_epsilon_mean"].min()
+    ordered = sorted(distinct(frame, line_columns), key=lambda line: float(costs[line if len(line) > 1 else line[0]]))
+    styles, groups = styles_in_order(ordered), distinct(frame, panel_columns)
     further = list(enumerate(zip(*groups, strict=True)))[3:]
     differ = [place for place, each in further if len(set(each)) > 1 or any(of_labels(str(value)) for value in each)]
     figure, axes = panels([_title(group, differ) for group in groups])
     for axis, group in zip(axes, groups, strict=True):
-        shown = members(frame, group, by)
-        _draw_namings(axis, across, shown, records.namings)
-        for line in (line for line in ordered if len(members(shown, line, lines))):
-            points = members(shown, line, lines).sort_values(across)
-            means(axis, points, across, "accuracy", **styles[line].settings, **_BARS, label=", ".join(line))
-        at_values(axis, sorted(set(shown[across])), label)
+        shown = members(frame, group, panel_columns)
+        _draw_namings(axis, x_column, shown, records.namings)
+        for line in (line for line in ordered if len(members(shown, line, line_columns))):
+            points = members(shown, line, line_columns).sort_values(x_column)
+            means(axis, points, x_column, "accuracy", **styles[line].settings, **_BARS, label=", ".join(line))
+        at_values(axis, sorted(set(shown[x_column])), label)
         percent(axis, _ACCURACY)
     return finished(figure, axes)
 
 
-def _title(group: tuple[Any, ...], differ: list[int]) -> str:
-    """Return a panel's title; `group` are its settings, and `differ` the positions of those that panels differ in."""
-    rest = filter(None, (str(group[place]) for place in differ))
-    return " · ".join(map(in_words, group[:2])) + "\n" + " · ".join([f"student: {in_words(group[2])}", *rest])
+def _title(settings: tuple[Any, ...], varying: list[int]) -> str:
+    """Return the title of a panel with `settings`; `varying` are the positions of those that differ between panels."""
+    rest = filter(None, (str(settings[place]) for place in varying))
+    return " · ".join(map(in_words, settings[:2])) + "\n" + " · ".join([f"student: {in_words(settings[2])}", *rest])
 
 
-def _draw_namings(axis: Axes, across: str, shown: pd.DataFrame, namings: pd.DataFrame) -> None:
+def _draw_namings(axis: Axes, x_column: str, students: pd.DataFrame, namings: pd.DataFrame) -> None:
     """Draw the accuracy at ε = 0 of public clusters that are labelled with their most frequent true label.
 
-    `shown` are the students in the panel, and `across` is the column of its horizontal axis.
+    `students` are those in the panel, and `x_column` is the column of its horizontal axis.
     """
     same = ["dataset", "setting", "clusters"]
-    own = namings.merge(shown[same].drop_duplicates(), on=same)
-    groups = [("as many", own)] if across == "clusters" else own.groupby("clusters")
+    own = namings.merge(students[same].drop_duplicates(), on=same)
+    groups = [("as many", own)] if x_column == "clusters" else own.groupby("clusters")
     style = {**LineStyle(GREY, "x", (0, (1, 1.5))).settings, "markersize": 5, "linewidth": 1.2}
-    for clusters, rows in groups if across in own else []:
-        points = over_seeds(rows, [across], ["accuracy"])
+    for clusters, rows in groups if x_column in own else []:
+        points = over_seeds(rows, [x_column], ["accuracy"])
         if len(points) > 1:
             label = f"ε = 0: {clusters} clusters named by true labels"
-            means(axis, points, across, "accuracy", **style, **_BARS, label=label)
+            means(axis, points, x_column, "accuracy", **style, **_BARS, label=label)
 
 
 #: Settings of PET-DL that figures vary, with the labels of their axes; ε comes first, as in the paper.
@@ -160,18 +160,18 @@ def draw_petdl_ablations(records: Records, published: Published) -> Figure:
     varied: list[tuple[str, str, list[_Line]]] = []
     for dataset, own in students.groupby("dataset"):
         for name in _VARIED:
-            if lines := list(_named(_lines(own, name), name)):
+            if lines := list(_label_lines(_group_lines(own, name), name)):
                 varied.append((str(dataset), name, lines))
     if not varied:
         return empty()
-    styles = _styles([lines for _, _, lines in varied])
-    figure, axes = panels([f"{in_words(dataset)}: {_choice(name)}" for dataset, name, _ in varied], sharey=False)
+    styles = _style_lines([lines for _, _, lines in varied])
+    figure, axes = panels([f"{in_words(dataset)}: {_setting_label(name)}" for dataset, name, _ in varied], sharey=False)
     for axis, (_, name, lines) in zip(axes, varied, strict=True):
-        _draw_choice(axis, name, lines, styles)
+        _draw_lines(axis, name, lines, styles)
     return finished(figure, axes)
 
 
-def _styles(panels: list[list[_Line]]) -> dict[str, LineStyle]:
+def _style_lines(panels: list[list[_Line]]) -> dict[str, LineStyle]:
     """Return a style for the label of each line in `panels`.
 
     Lines of one form of PET-DL share a style, unless a panel has lines of one form and different numbers of teachers.
@@ -185,7 +185,7 @@ def _styles(panels: list[list[_Line]]) -> dict[str, LineStyle]:
     return {words: styles[form] for words, form in forms.items()}
 
 
-def _lines(students: pd.DataFrame, name: str) -> list[pd.DataFrame]:
+def _group_lines(students: pd.DataFrame, name: str) -> list[pd.DataFrame]:
     """Return groups of `students` with at least two values of the setting `name`; each group becomes a line.
 
     Students in a group differ only in the seed, in `name`, and in settings that follow from it.
@@ -197,25 +197,25 @@ def _lines(students: pd.DataFrame, name: str) -> list[pd.DataFrame]:
     return [group for group in groups if group[name].nunique() > 1]
 
 
-def _named(lines: list[pd.DataFrame], name: str) -> Iterator[_Line]:
-    """Yield (label, is first of its form, students) per group in `lines`; labels leave out the setting `name`."""
+def _label_lines(groups: list[pd.DataFrame], varied: str) -> Iterator[_Line]:
+    """Yield (label, is first of its form, students) per group; the label leaves out the setting `varied`."""
     firsts: dict[str, pd.Series[Any]] = {}
-    for line in lines:
+    for line in groups:
         one = line.iloc[0]
-        words = in_words(one["form"]) if name == "teachers" else f"{in_words(one['form'])}, n = {one['teachers']}"
+        words = in_words(one["form"]) if varied == "teachers" else f"{in_words(one['form'])}, n = {one['teachers']}"
         first = firsts.setdefault(words, one)
         if first is not one:
-            follows = {name} if one["target"] != one["target"] else {name, "noise"}  # a target ε decides it
+            follows = {varied} if one["target"] != one["target"] else {varied, "noise"}  # a target ε decides it
             others = [each for each in PETDL_CHOSEN if each not in follows and one[each] == one[each] != first[each]]
-            words += ", but " + "; ".join(f"{_choice(each)}: {one[each]:.4g}" for each in others)
+            words += ", but " + "; ".join(f"{_setting_label(each)}: {one[each]:.4g}" for each in others)
         yield words, first is one, line
 
 
-def _choice(name: str) -> str:
+def _setting_label(name: str) -> str:
     return _VARIED.get(name, name.replace("_", " ")).partition(":")[0]
 
 
-def _draw_choice(axis: Axes, name: str, lines: list[_Line], styles: dict[str, LineStyle]) -> None:
+def _draw_lines(axis: Axes, name: str, lines: list[_Line], styles: dict[str, LineStyle]) -> None:
     for words, usual, line in lines:
         points = over_seeds(line.astype({name: float}), [name], ["accuracy", "teacher_accuracy"])
         face = {} if usual else {"markerfacecolor": "white"}

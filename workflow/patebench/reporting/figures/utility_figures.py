@@ -122,20 +122,20 @@ def draw_table(frame: pd.DataFrame) -> Figure:
 
 def _method_styles(rows: list[dict[Any, Any]]) -> dict[str, tuple[LineStyle, int]]:
     """Return (line style, marker size) by method label, for `rows` of the table `equal-epsilon`."""
-    styles = line_styles(map(_key, rows), {**mechanism_styles(), **PRIVATE_MODELS})
+    styles = line_styles(map(_style_key, rows), {**mechanism_styles(), **PRIVATE_MODELS})
     styles_of_methods: dict[str, tuple[LineStyle, int]] = {}
     seen: Counter[str] = Counter()
     for row in rows:
         if (words := _method_label(row)) not in styles_of_methods:
-            style, nth = styles[_key(row)], seen[_key(row)]
-            seen[_key(row)] += 1
+            style, nth = styles[_style_key(row)], seen[_style_key(row)]
+            seen[_style_key(row)] += 1
             marker = _OTHER_MARKERS[(nth // len(_DASHES)) % len(_OTHER_MARKERS)] or style.marker
             dashes = _DASHES[(nth - 1) % len(_DASHES)] if nth else "-"
             styles_of_methods[words] = LineStyle(style.color, marker, dashes), 5 if nth else 7
     return styles_of_methods
 
 
-def _key(row: dict[Any, Any]) -> str:
+def _style_key(row: dict[Any, Any]) -> str:
     return row["way"] if row["way"] in mechanism_styles() else f"{row['system']}, {row['way']}"
 
 
@@ -201,7 +201,7 @@ def draw_frontier(records: Records, published: Published) -> Figure:
     """
     students, models = (
         clip_accuracies(outcomes(records)),
-        clip_accuracies(_named(private_models(records)), "epsilon_mean"),
+        clip_accuracies(_name_models(private_models(records)), "epsilon_mean"),
     )
     if students.empty and models.empty:
         return empty()
@@ -232,7 +232,7 @@ def draw_frontier(records: Records, published: Published) -> Figure:
                 marker, words = "so^Dv"[OF_RECORDS.index(value.paper)], f"published: {value.source}, of one record"
                 hollow(axis, value.value, clip_accuracy(accuracy), PURPLE, marker, words)
         costly = "of the student's labels" + (", or of the model" if of_one_record else "")
-        accuracy_over(axis, f"ε {costly}   {SMALLER}{_without_finite_epsilon(own)}", _ACCURACY)
+        accuracy_over(axis, f"ε {costly}   {SMALLER}{_infinite_epsilon_text(own)}", _ACCURACY)
         stretch(axis, *axis.dataLim.intervaly)
         axis.margins(x=0.18)
     finite = students[students["worst_case_epsilon_mean"] != math.inf]
@@ -245,20 +245,20 @@ def draw_frontier(records: Records, published: Published) -> Figure:
     return finished(figure, axes)
 
 
-def _named(models: pd.DataFrame) -> pd.DataFrame:
+def _name_models(models: pd.DataFrame) -> pd.DataFrame:
     """Return `models` with a column `name` (system and form); of equal name and ε, only the most accurate one."""
     named = models.assign(name=models["system"] + ", " + models["form"])
     ranked = named.sort_values("accuracy_mean", ascending=False, kind="stable")
     return ranked.drop_duplicates([*_PANEL, "name", "epsilon_mean", "delta", "kind", "adjacency"])
 
 
-def _draw_students(axis: Axes, students: pd.DataFrame, other: str) -> None:
+def _draw_students(axis: Axes, students: pd.DataFrame, noted_column: str) -> None:
     """Draw students at their worst-case ε (filled markers), each joined to its data-dependent ε (open marker).
 
-    Colours show either mechanisms or methods; `other` is the name of the other column, which notes show.
+    Colours show either mechanisms or methods; `noted_column` is the other of these columns, which notes show.
     """
     finite = students[students["worst_case_epsilon_mean"] < math.inf]
-    for index, words in _notes(finite, other).items():
+    for index, words in _notes(finite, noted_column).items():
         row = finite.loc[index]
         x, y, style = row["worst_case_epsilon_mean"], row["accuracy_mean"], row["style"]
         drawn = mark(axis, x, y, row["accuracy_std"], style, x_deviation=row["worst_case_epsilon_std"])
@@ -274,17 +274,17 @@ def _draw_students(axis: Axes, students: pd.DataFrame, other: str) -> None:
             note(axis, x, y, words)
 
 
-def _notes(students: pd.DataFrame, other: str) -> dict[Any, str]:
+def _notes(students: pd.DataFrame, noted_column: str) -> dict[Any, str]:
     """Return a note on each student by its index in `students`, such as "T = 100".
 
     The note contains the number of queries and, if students differ in it, the number of teachers. It contains the value
-    in the column `other` unless this is the most frequent one, and noise parameters if notes were equal without them.
+    in `noted_column` unless this is the most frequent one, and noise parameters if notes were equal without them.
     """
-    usual = students[other].mode()[0] if len(students) else ""
+    usual = students[noted_column].mode()[0] if len(students) else ""
     several = students["teachers"].nunique() > 1
     words = {}
     for index, row in students.iterrows():
-        parts = [in_words(row[other])] if row[other] != usual else []
+        parts = [in_words(row[noted_column])] if row[noted_column] != usual else []
         parts += [f"n = {row['teachers']:,}"] if several else []
         words[index] = ", ".join([*parts, queries_in_words(f"T = {row['queries']:,}", row["strategy"])])
     # Noise parameters are added only to notes that would otherwise be equal.
@@ -329,7 +329,7 @@ def _draw_naming(axis: Axes, namings: pd.DataFrame) -> None:
         axis.axhline(clip_accuracy(mean), color=GREY, linestyle=(0, (1, 2)), linewidth=1.3, zorder=0, label=words)
 
 
-def _without_finite_epsilon(students: pd.DataFrame) -> str:
+def _infinite_epsilon_text(students: pd.DataFrame) -> str:
     """Return text, for the axis label, on students with ε = ∞, which the axis cannot show; "" if there are none."""
     endless = students[students["worst_case_epsilon_mean"] == math.inf]
     named = []

@@ -43,7 +43,7 @@ def build_accountants(records: Records, published: Published) -> pd.DataFrame:
     bounds = bounds.assign(heading=_headings(bounds)).dropna(subset="heading")
     for kind in _GROUPS:
         of_kind = bounds[bounds["kind"] == kind]
-        for heading in sorted(of_kind["heading"].unique(), key=_place):
+        for heading in sorted(of_kind["heading"].unique(), key=_heading_key):
             field = f"{kind}{_OF}{heading}"
             chosen = of_kind[of_kind["heading"] == heading]
             tightest = over_seeds(smallest_epsilon(chosen, [*SUBJECT, "seed"], field), SUBJECT, [field])
@@ -78,7 +78,7 @@ def _headings(bounds: pd.DataFrame) -> "pd.Series[str]":
     return named
 
 
-def _place(heading: str) -> tuple[Any, ...]:
+def _heading_key(heading: str) -> tuple[Any, ...]:
     """Return a sort key of `heading`: its position in `_ORDER`; other headings follow in natural order."""
     return (_ORDER.index(heading), ()) if heading in _ORDER else (len(_ORDER), natural_key(heading))
 

@@ -149,7 +149,7 @@ def build_nzc_students(records: Records, published: Published) -> pd.DataFrame:
     epsilons, above = (paper.beside(frame, quantity, keys) for quantity in ("epsilon", "epsilon_above"))
     of_true_labels = paper.beside(frame, "ground_truth_student_accuracy", ["dataset", "queries"])
     return frame.assign(
-        published_epsilon=[_as_printed(*pair) for pair in zip(epsilons, above, strict=True)],
+        published_epsilon=[_printed_epsilon(*pair) for pair in zip(epsilons, above, strict=True)],
         published_student_accuracy=paper.beside(frame, "student_accuracy", keys),
         published_true_label_accuracy=of_true_labels,
     )
@@ -177,10 +177,10 @@ def _epsilons(records: Records) -> pd.DataFrame:
     return over_seeds(frame, [*SUBJECT, "stated_kind"], values).drop(columns="seeds")
 
 
-def _as_printed(epsilon: float, above: float) -> str | float:
-    """Return a printed ε as text: "> 8.03" if the paper prints only `above`, a lower limit; NaN if it prints none."""
-    if not math.isnan(above):
-        return f"> {above:g}"
+def _printed_epsilon(epsilon: float, lower_limit: float) -> str | float:
+    """Return a printed ε as text, or "> 8.03" if the paper prints only a `lower_limit`; NaN if it prints none."""
+    if not math.isnan(lower_limit):
+        return f"> {lower_limit:g}"
     if math.isnan(epsilon):
         return epsilon
     return f"{epsilon:g}" if epsilon > 0 else "≈ 0"

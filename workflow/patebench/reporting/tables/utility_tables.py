@@ -234,7 +234,7 @@ def build_equal_epsilon(records: Records, published: Published) -> pd.DataFrame:
 
     Both are from the method's setting with the largest ε that does not exceed the target; NaN if every ε exceeds it.
     """
-    frames = [_students_equal_epsilon(records), _models_equal_epsilon(records), _published(published, records)]
+    frames = [_students_equal_epsilon(records), _models_equal_epsilon(records), _published_pairs(published, records)]
     found = _by_target(pd.concat([frame.astype(object) for frame in frames], ignore_index=True))
     return found.merge(base_rates(records), on=_SPLIT, how="left")
 
@@ -326,10 +326,10 @@ def _students_equal_epsilon(records: Records) -> pd.DataFrame:
     replaced = of_shards & np.fromiter(map(protects_replaced_record, *of_ensemble), bool, len(frame))
     added = of_shards & np.fromiter(map(protects_added_record, *of_ensemble, alone), bool, len(frame))
     frame.loc[replaced, "adjacency"] = str(Adjacency.REPLACE_RECORD)
-    return _with_added(frame[[*METHOD, *_FOUND, "add_or_remove"]], added)
+    return _append_added_records(frame[[*METHOD, *_FOUND, "add_or_remove"]], added)
 
 
-def _with_added(frame: pd.DataFrame, by_record: "pd.Series[bool]") -> pd.DataFrame:
+def _append_added_records(frame: pd.DataFrame, by_record: "pd.Series[bool]") -> pd.DataFrame:
     """Append a copy of each row where `by_record` is True; the copies state ε for an added or removed record.
 
     Rows without a value in `add_or_remove` are not copied.
@@ -348,12 +348,12 @@ def _models_equal_epsilon(records: Records) -> pd.DataFrame:
     frame = frame[frame["kind"].isin([Kind.WORST_CASE, Kind.CLAIMED])]
     frame = frame.assign(way=frame["form"], learner=frame["model"], epsilon=frame["epsilon_mean"])
     frame = frame.assign(add_or_remove=frame["add_or_remove_mean"])
-    frame = _add_differing_settings(frame, _chosen(frame, records))
+    frame = _add_differing_settings(frame, _parameters_as_text(frame, records))
     least = frame.sort_values("epsilon", kind="stable").drop_duplicates([*METHOD, "private_model"])
-    return _with_added(least, least["adjacency"] == Adjacency.REPLACE_RECORD)
+    return _append_added_records(least, least["adjacency"] == Adjacency.REPLACE_RECORD)
 
 
-def _chosen(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
+def _parameters_as_text(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
     """Return the parameters of each private model in `frame` as text, without parameters that determine the noise."""
     key = ["dataset", "setting", "private_model"]
     known = records.private_models.drop_duplicates(key).set_index(key)["parameters"]
@@ -377,7 +377,7 @@ def _add_differing_settings(frame: pd.DataFrame, settings: pd.DataFrame) -> pd.D
     return frame.assign(learner=learners)
 
 
-def _published(published: Published, records: Records) -> pd.DataFrame:
+def _published_pairs(published: Published, records: Records) -> pd.DataFrame:
     """Return one row per printed pair of ε and accuracy, for the data sets and splits in `records`."""
     rows, records = [], records.of_records()
     panels = pd.concat([records.ensembles, records.private_models])[["dataset", "setting"]].drop_duplicates()
@@ -390,25 +390,25 @@ def _published(published: Published, records: Records) -> pd.DataFrame:
         known = [(value, spent) for value, spent in compared if spent is not None]
         rows += [
             {**panel, **_printed(value, learner, spent, value.value)}
-            for (value, spent), learner in zip(known, _learners(known), strict=True)
+            for (value, spent), learner in zip(known, _name_learners(known), strict=True)
         ]
     return pd.DataFrame(rows, columns=[*METHOD, *_FOUND])
 
 
-def _learners(known: Sequence[tuple[Value, float]]) -> list[str]:
+def _name_learners(pairs: Sequence[tuple[Value, float]]) -> list[str]:
     """Return a name for the learner of each printed accuracy: paper and column, and the table if they are ambiguous.
 
-    `known` contains pairs of an accuracy and its ε.
+    `pairs` contains accuracies with their ε.
     """
-    columns = [(value.source, value.column, value.mechanism) for value, _ in known]
+    columns = [(value.source, value.column, value.mechanism) for value, _ in pairs]
     cells: dict[tuple[object, ...], set[float]] = {}
-    for (value, spent), column in zip(known, columns, strict=True):
+    for (value, spent), column in zip(pairs, columns, strict=True):
         cells.setdefault((*column, spent), set()).add(value.value)
     # If tables print different accuracies for one column and ε, names contain the table.
     several = {tuple(cell[:-1]) for cell, found in cells.items() if len(found) > 1}
     return [
         ", ".join([value.source, *([value.table] if column in several else []), value.column])
-        for (value, _), column in zip(known, columns, strict=True)
+        for (value, _), column in zip(pairs, columns, strict=True)
     ]
 
 
