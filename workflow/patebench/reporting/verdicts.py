@@ -109,7 +109,7 @@ def best_of_each_number(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def count_by_paper(best: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per paper in `best`, with one column per verdict: the number of the paper's rows with it.
+    """Return one row per paper in `best`, with a column per verdict: the number of its rows with this verdict.
 
     The column `printed` contains the total. `best` has one row per printed number.
     """
@@ -149,9 +149,9 @@ def at_epsilon(measured: float, printed: float | None) -> bool:
 
 
 def _judge(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
-    """Return the verdicts on the printed number `value`, one per setting that measured it; `measures` is the run.
+    """Return the verdicts on the printed number `value`: one per setting that measured it, or one without measurement.
 
-    On a changed copy of a data set, only contradicted claims are judged; other measurements are not comparable.
+    On a changed copy of a data set, only contradicted claims are judged. Its other measurements are not comparable.
     """
     if value.not_comparable:
         judged = [{"verdict": Verdict.NOT_COMPARABLE, "why": value.not_comparable}]

@@ -74,8 +74,8 @@ def _title(families: dict[tuple[Any, ...], str], panel: tuple[Any, ...]) -> str:
 def _select_panels(bounds: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of `bounds` for at most `_MOST` panels.
 
-    If there are more, panels with a worst-case ε near 1 for all queries are kept, and only one noise setting per
-    ensemble, mechanism and δ.
+    If there are more, those whose worst-case ε for all queries is nearest to 1 are kept, with only one noise setting
+    per ensemble, mechanism and δ.
     """
     if len(distinct(bounds, _PANEL)) <= _MOST:
         return bounds
@@ -90,7 +90,7 @@ def _select_panels(bounds: pd.DataFrame) -> pd.DataFrame:
 
 
 def _select_lines(bounds: pd.DataFrame) -> pd.DataFrame:
-    """Return `bounds` without variants of accountants, and without classic conversions where a tight one exists."""
+    """Return `bounds` without accountants marked `variant`, and without classic conversions if tight ones exist."""
     tight = bounds["conversion"] == "tight"
     same = [*_LABEL_SET, "delta", "accountant", "kind"]
     two = bounds.assign(tight=tight).groupby(same)["tight"].transform("any") if len(bounds) else tight
@@ -216,7 +216,8 @@ def draw_audit(records: Records, published: Published) -> Figure:
 def _setting_words(settings: list[tuple[Any, ...]]) -> list[str]:
     """Return a label for each of `settings`, tuples (mechanism, noise, parameters).
 
-    It states the mechanism and the parameters that differ between its settings, or all parameters of a single setting.
+    A label states the mechanism, and the parameters that differ between the settings of this mechanism (all parameters
+    if there is only one setting).
     """
     labels: dict[tuple[Any, ...], str] = {}
     for mechanism in dict.fromkeys(setting[0] for setting in settings):

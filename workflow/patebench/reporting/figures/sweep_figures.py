@@ -172,7 +172,7 @@ def draw_petdl_ablations(records: Records, published: Published) -> Figure:
 
 
 def _style_lines(panels: list[list[_Line]]) -> dict[str, LineStyle]:
-    """Return a style for the label of each line in `panels`.
+    """Return line styles by label, for the lines in `panels`.
 
     Lines of one form of PET-DL share a style, unless a panel has lines of one form and different numbers of teachers.
     """

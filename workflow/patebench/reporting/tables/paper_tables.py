@@ -64,7 +64,7 @@ PAPERS = Table(
 
 
 def build_verdicts(records: Records, published: Published) -> pd.DataFrame:
-    """Return the rows of `verdicts` sorted by paper, measured numbers first, with cells as text added as columns."""
+    """Return the rows of `verdicts` sorted by paper, measured numbers first, with further columns of formatted text."""
     frame = verdicts(records, published)
     papers = {paper: place for place, paper in enumerate(dict.fromkeys(frame["paper"]))}
     unmeasured = frame["measured_mean"].isna()
@@ -130,9 +130,10 @@ _COMPARED = ("lnmax", "gnmax")
 def build_nzc_students(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per student setting and δ: the student's accuracy, and its stated, worst-case and exact ε.
 
-    The stated ε is computed as in the mechanism's paper. Rows are limited to mechanisms selected by `_is_compared`, and
-    to data sets where a student learns from the immutable noisy argmax of NZC (Sun et al. 2020). Each row also contains
-    the accuracy of the best model trained on as many true labels as the student has queries.
+    The stated ε is computed as in the mechanism's paper. Rows are limited to mechanisms that NZC (Sun et al. 2020)
+    evaluates or that test stability (`_is_compared`), and to data sets where a student learns from NZC's immutable
+    noisy argmax. Each row also contains the accuracy of the best model trained on as many true labels as the student
+    has queries.
     """
     records = records.of_whole_pool()
     students, of_nzc = records.students, records.students["mechanism"].isin(IMMUTABLE)

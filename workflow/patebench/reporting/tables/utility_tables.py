@@ -271,7 +271,7 @@ def _columns_at(target: float) -> dict[str, str]:
 
 
 def _by_target(settings: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per method in `settings` with, for each target, its setting with the largest ε up to it."""
+    """Return one row per method in `settings`: for each target, its setting with the largest ε up to the target."""
     methods = settings[list(METHOD)].drop_duplicates()
     for target in TARGETS:
         within = settings[settings["epsilon"] <= target].sort_values("epsilon", kind="stable")
