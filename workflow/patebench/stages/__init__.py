@@ -1,5 +1,6 @@
 """Implement the stages of the workflow and the other commands, one file each.
 
-Each file has a function `run`, which reads files, calls a method and writes files, and the `command` made from it. Only
-stages and `core` read or write artefacts. A stage, its rule and its command have the same name.
+Each file contains a function `run`, which reads files, calls a method and writes files, and the click command
+`command`, which calls `run`. Only stages and `core` read or write artefacts. A stage, its Snakemake rule and its
+command have the same name.
 """

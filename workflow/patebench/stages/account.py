@@ -68,17 +68,17 @@ def run(
     classes: int | None = None,
     teachers: int | None = None,
 ) -> None:
-    """Compute every bound on ε for a label set. Its file states the mechanism, queries, budget and rounds.
+    """Compute every bound on ε for the labels in a file, which states their mechanism, queries, budget and rounds.
 
-    Labels and votes must have the same number of teachers, partition rule, protection and way of voting. If a release
-    is given with its --ledger, its entries there must match too. Without --ledger, the output states what was not
-    checked.
+    Labels and votes must agree in the number of teachers, the partition, the changes of the data that it protects, and
+    the way teachers vote (abstentions, weights). For a release with --ledger, its entries in the ledger must match too.
+    Without --ledger, the output states what was not checked.
 
-    For labels from a seed, ε is computed for the first T queries, for each T given as --queries, and as curves over T
-    for figures. With --seed and --stream, sanitised bounds are drawn as well. They have no curves, since every draw is
-    a release.
+    For labels with noise from a seed, ε is computed for the first T queries, for each T given as --queries. Curves of ε
+    over T are computed for figures. With --seed and --stream, sanitised bounds (data-dependent bounds with noise) are
+    drawn as well. They have no curves, since every draw is a release.
 
-    For a release, ε is stated for all queries together, by bounds that are valid for discrete noise. With --ledger,
+    For a release, ε is stated for all queries together, with bounds that are valid for discrete noise. With --ledger,
     the total ε of all releases from the same private data is added.
 
     For queries selected in rounds, ε is stated for all queries together. Worst-case bounds are included only if they
@@ -139,7 +139,11 @@ def run(
 
 
 def _read_rounds(labels: Artefact, selected: Sequence[Path], votes: Artefact) -> Selected:
-    """Read the selected queries of all rounds, and check that the labels belong to them."""
+    """Return the queries of all rounds, read from the files `selected`, one per round.
+
+    Raise ArtefactError if the files are missing, or are not those of the rounds in which `labels` were drawn from
+    `votes`. Raise PatebenchError if the mechanism does not support adaptive queries.
+    """
     check_adaptive(labels.meta["mechanism"], mechanism_of(labels.meta))
     if not selected:
         raise ArtefactError(
@@ -155,7 +159,11 @@ def _read_rounds(labels: Artefact, selected: Sequence[Path], votes: Artefact) ->
 
 
 def _queries(labels: Artefact, wanted: Sequence[int], mode: Mode) -> list[int]:
-    """Return the numbers of queries for which ε is computed; by default, all queries."""
+    """Return the numbers T for which the ε of the first T queries is computed: `wanted`, by default all queries.
+
+    Raise ArtefactError for a T other than the number of labels if these are published together: in a release or in
+    rounds.
+    """
     total = len(labels["labels"])
     if (mode is Mode.RELEASE or labels.meta["rounds"]) and set(wanted) - {total}:
         asked = ", ".join(map(str, wanted))
@@ -168,7 +176,11 @@ def _queries(labels: Artefact, wanted: Sequence[int], mode: Mode) -> list[int]:
 
 
 def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path) -> Ledger:
-    """Read a ledger, and check that its entries match the labels and votes."""
+    """Return the ledger in `folder` that contains the release `labels`.
+
+    Raise PatebenchError if the labels come from a seed, or if the ledger's entries of the release differ from the
+    labels or from `votes`, which were read from the file `source`.
+    """
     if labels.meta["mode"] != Mode.RELEASE:
         raise PatebenchError("labels from a seed are not a release and are not entered in a ledger; leave out --ledger")
     ledger, own = Ledger.of(folder, records_of(source)), labels.meta.get("entries")
@@ -208,7 +220,11 @@ def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path)
 
 
 def _together(labels: Artefact, ledger: Ledger, queries: Sequence[int], delta: float) -> list[Bound]:
-    """Return bounds on the total ε of all releases from the same private data."""
+    """Return bounds on the total ε of all releases in `ledger`; none if `labels` are its only release.
+
+    The total is the ledger's limit if it has one, and otherwise the sum of all costs. Each bound covers all releases;
+    `queries` are the numbers of queries that the bounds state, one per bound.
+    """
     if len(ledger.entries) == len(labels.meta["entries"]):
         return []
     # The limit is valid for adaptively chosen draws. Without it, the sum of all costs is valid only for draws planned
@@ -237,7 +253,11 @@ def _whole_pool(
     delta: float,
     noise: SanitisingNoise | None,
 ) -> dict[str, Any]:
-    """Return bounds on ε, curves and costs per teacher, for labels of the whole pool."""
+    """Return bounds on ε, their curves over the number of queries, and costs per teacher, for labels of the whole pool.
+
+    Bounds and costs are for the first T queries, for each T in `numbers`. `noise` is the noise of sanitised bounds;
+    without it, there are none.
+    """
     release = labels.meta["mode"] == Mode.RELEASE
     along = [] if release else spaced_numbers(votes.queries)
     bounds: list[Bound] = mechanism.bounds(votes, numbers, delta, noise, along, discrete=release)
@@ -254,7 +274,11 @@ def _whole_pool(
 def _budget_bounds(
     labels: Artefact, mechanism: Mechanism, votes: Votes, queries: Sequence[int], delta: float
 ) -> list[Bound]:
-    """Return the bounds given by the labels' privacy budget; none below its δ."""
+    """Return the ε of the budget at which the labels stopped as a bound for each number in `queries`.
+
+    Return no bounds if `delta` is below the δ of the budget. Raise ArtefactError if the answered queries are not
+    exactly those that the budget allows.
+    """
     budget = labels.meta["budget"]
     cost = check_budget(labels.meta["mechanism"], mechanism, votes.teachers, votes.classes)
     kept, asked = labels_within(cost, labels["labels"], budget["epsilon"], budget["delta"])

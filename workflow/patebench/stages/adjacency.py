@@ -2,8 +2,9 @@
 
 The first seed of each experiment and each of its ensembles is audited. The stages `data`, `split`, `partition`,
 `train_teachers`, `join_votes` and the first round's `select_queries` run in this process, in a temporary folder: once
-on the unchanged data and once on each changed copy. Nothing is released. The stage `data` loads each copy as a user's
-own files with row numbers. This detects, for any data set, a loader that derives public facts from private records.
+on the unchanged data and once on each changed copy. Nothing is released. The stage `data` loads each copy with the
+loader for a user's own files, with row numbers. This detects, for any data set, a loader that derives public facts from
+private records.
 """
 
 import hashlib
@@ -91,10 +92,10 @@ def run(
 
 
 def audit(config: Run, folder: Path, changes: int = 1, thorough: bool = False) -> Iterator[AuditedData]:
-    """Yield the audit of each data set and each ensemble, for the first seed of each experiment.
+    """Yield the findings on each data set and each ensemble, for the first seed of each experiment.
 
     For an ensemble, each kind of change to its private data is made `changes` times. With `thorough`, all teachers are
-    retrained after each change.
+    retrained after each change. The stages write to subfolders of `folder`.
     """
     sets: dict[Data, DataSet] = {}
     for ensemble, rounds in _ensembles(config):
@@ -107,7 +108,11 @@ def audit(config: Run, folder: Path, changes: int = 1, thorough: bool = False) -
 
 
 def _ensembles(config: Run) -> Iterator[tuple[Ensemble, list[Round]]]:
-    """Yield each ensemble of the first seeds, with the first round of each query selection."""
+    """Yield each ensemble with the first seed of an experiment, and the first rounds of its active learning.
+
+    There is one first round per strategy of query selection. Raise PatebenchError for an ensemble of imported votes and
+    for a data set with `long_tail`.
+    """
     label_sets = [labels for experiment in config.experiments for labels in experiment.label_sets]
     first_seeds: dict[Ensemble, None] = {}
     for experiment in config.experiments:
@@ -131,10 +136,11 @@ def _ensembles(config: Run) -> Iterator[tuple[Ensemble, list[Round]]]:
 
 
 class Rerun:
-    """A run in this process, in `folder`, of the stage `data` and of all stages up to the votes of an ensemble.
+    """Rerun of the stage `data` and of all stages up to the votes of an ensemble, in this process.
 
-    The run loads `data`. The `ensemble`, if given, is trained on it and has the first `rounds` of query selection.
-    `prepared` holds the traces (outputs) of the stages before training.
+    The stages load the data set `data` and write to `folder`. `ensemble` is trained on it; None: only `data` runs.
+    `rounds` are the first rounds of active learning, whose queries are selected. After `prepare`, the attribute
+    `prepared` holds the traces of the stages before training: digests of their outputs.
     """
 
     def __init__(
@@ -153,7 +159,11 @@ class Rerun:
         self.prepared = Traces({})
 
     def _make(self, stage: str, target: str, outputs: Mapping[str, str], **more: Any) -> None:
-        """Run the command of a stage, with inputs from the nearest folder that contains them."""
+        """Run the command of `stage`, which makes the file `target`.
+
+        `outputs` maps options to names of output files next to `target`, and `more` contains further options. An input
+        file is taken from the folder of `target` or from the nearest folder above that contains it.
+        """
         folder = (self.folder / target).parent
         options = {**self.run.options[target], **{option: folder / name for option, name in outputs.items()}, **more}
         words = []
@@ -171,7 +181,7 @@ class Rerun:
         command.main([*words, *command_words(options)], standalone_mode=False)
 
     def prepare(self) -> "Rerun":
-        """Run the stages before training, and store their traces: public outputs and a digest of each shard."""
+        """Run the stages before training, store digests of public outputs and shards as `prepared`, and return self."""
         for stage, outputs in _BEFORE_TRAINING.items():
             for target in self.run.options:
                 if Path(target).name == next(iter(outputs.values())):
@@ -186,7 +196,7 @@ class Rerun:
         return self
 
     def vote(self, chunks: Sequence[str]) -> Traces:
-        """Train the teachers of `chunks` that are not trained yet, and return the traces of all stages.
+        """Train the teachers of `chunks` that are not trained yet, and return digests of all outputs so far.
 
         If `chunks` lists all chunks, the stage `join_votes` also joins their votes into one matrix.
         """
@@ -215,7 +225,7 @@ class Rerun:
     def public_traces(self, chunks: Collection[str] = ()) -> dict[str, str]:
         """Return all public outputs by name: file names, digests of public files, public metadata of private files.
 
-        Files with the votes of a chunk are included only for the named `chunks`.
+        Among the files with votes of a chunk, only those of `chunks` are included.
         """
         files = [path for path in sorted(self.folder.rglob("*")) if path.is_file()]
         files = [path for path in files if path.parent.name != "chunks" or path.stem in chunks]
@@ -237,12 +247,12 @@ class Rerun:
 
 
 def nearest_file(folder: Path, name: str) -> Path:
-    """Return the path of the file `name` in `folder` or in the nearest folder above that contains it."""
+    """Return the path of file `name` in `folder` or the nearest parent that contains it; without one, in `folder`."""
     return next((path for place in (folder, *folder.parents) if (path := place / name).exists()), folder / name)
 
 
 def _as_loaded(path: Path) -> Artefact:
-    """Read samples, with stored images in place of the features computed from them."""
+    """Read the samples in the file `path`; if it also stores the images behind the features, return these as `x`."""
     samples = read_any_arrays(path, LAYOUTS)
     arrays = dict(samples.arrays)
     if (images := arrays.pop("images", None)) is not None:
@@ -251,7 +261,10 @@ def _as_loaded(path: Path) -> Artefact:
 
 
 class DataSet:
-    """A data set of the configuration, loaded unchanged by the run `given`; changed copies are written to `folder`."""
+    """Data set of the configuration, of which copies with changed private records are written to `folder`.
+
+    `given` is the run on the unchanged data set; `private` and `public` are the samples that it loaded.
+    """
 
     def __init__(self, config: Run, data: Data, folder: Path) -> None:
         self.config, self.data, self.folder = config, data, folder
@@ -265,14 +278,18 @@ class DataSet:
         np.savez(folder / "own-public.npz", **public)
 
     def with_records(self, ours: Records, name: str) -> Data:
-        """Write private records `ours` to a file named after `name`; return the data set with these records."""
+        """Write the private records `ours` to a file named after `name`, and return the data set with these records."""
         files = {"private": self.folder / f"{name}-private.npz", "public": self.folder / "own-public.npz"}
         np.savez(files["private"], **dict[str, Any](ours))
         sources = tuple((role, str(path)) for role, path in files.items())
         return replace(self.data, loader="npz", sources=sources, declared=())
 
     def audit(self) -> AuditedData:
-        """Return findings on whether a private record unlike all others changes a public output of the stage `data`."""
+        """Test whether a private record unlike all others, such as one with a new label, changes a public output.
+
+        Only outputs of the stage `data` are compared. There is one finding per change. Raise PatebenchError if the
+        loader for own files reads an unchanged copy differently.
+        """
         own = Rerun(self.config, self.with_records(self.private.arrays, "own"), self.folder / "own").prepare()
         if moved := differing_keys(self.given.prepared.public, own.prepared.public):
             raise PatebenchError(
@@ -299,10 +316,17 @@ class DataSet:
 def compare_runs(
     kind: str, what: str, claims: bool, before: Rerun, after: Rerun, near: Callable[[int], Sequence[str]] | None = None
 ) -> ChangeFinding:
-    """Return the finding on a change, from runs `before` and `after` it; an error in the latter is a refusal.
+    """Rerun the stages on changed data; return the finding from comparing the outputs of `after` and `before`.
 
-    If the stages before training show no fault, both runs train the chunks that `near` returns for the teacher whose
-    shard changed; None: no teachers.
+    If the stages before training show no fault, both runs train teachers and compare their votes. An error in the run
+    `after` counts as a refusal of the changed data.
+
+    Parameters
+    ----------
+    kind, what : kind and description of the change
+    claims : True if the partition claims that the change alters at most one shard
+    before, after : runs on the unchanged and on the changed data
+    near : function that returns the chunks to train for the teacher whose shard changed; None: no teachers are trained
     """
     try:
         finding = ChangeFinding.of(kind, what, claims, before.prepared, after.prepare().prepared)
@@ -319,7 +343,7 @@ def compare_runs(
 
 
 class Comparison:
-    """Comparison of one ensemble's stages on changed data with the run `base` on unchanged data."""
+    """Adjacency audit of one ensemble: compares its stages on changed data with the run `base` on unchanged data."""
 
     def __init__(
         self, data: DataSet, ensemble: Ensemble, rounds: Sequence[Round], folder: Path, thorough: bool
@@ -346,14 +370,14 @@ class Comparison:
         return Rerun(self.data.config, data, self.folder / name, self.ensemble, self.rounds)
 
     def _as_written(self, ours: Records) -> Records:
-        """Sort records by label if only labels are private, as if read class by class."""
+        """Return `ours` in file order: if only labels are private, sorted by label, as if read class by class."""
         if self.ensemble.split.parameters.protects is None:
             return ours
         order = np.argsort(ours["y"], kind="stable")
         return {name: values[order] for name, values in ours.items()}
 
     def audit(self, changes: int) -> AuditedData:
-        """Make every kind of change to the private data `changes` times, and return the findings."""
+        """Make each kind of change that applies to the private data `changes` times, and return the findings."""
         kinds = [kind for kind in KINDS if "owner" in self.world.records or not kind.startswith("owner")]
         labels_only = list(self.world.protects) == [Change.LABEL]  # then samples are public and do not change
         kinds = [kind for kind in kinds if (KINDS[kind] is Change.LABEL) == labels_only]
@@ -377,7 +401,7 @@ class Comparison:
         return AuditedData(self.ensemble.name, {**facts, "protects": self.world.protects}, notes, findings)
 
     def _chunks(self, teacher: int) -> list[str]:
-        """Return the chunks to retrain: all, or the changed teacher's and a distant one."""
+        """Return the chunks to retrain for a changed `teacher`: its own and a distant one, or all if `thorough`."""
         chunks = self.ensemble.chunks
         if self.thorough or len(chunks) < 2:
             return chunks

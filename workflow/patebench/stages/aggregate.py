@@ -61,8 +61,8 @@ def run(
     before it is drawn, and an existing file is never overwritten. With --budget, queries are answered in order until
     the next query could exceed the budget.
 
-    Labels of a round are appended to those of earlier rounds. In a round, some mechanisms use the student's own label,
-    by a public rule, for queries that the teachers do not answer.
+    Labels of a round are appended to those of earlier rounds. In a round, some mechanisms label a query that the
+    teachers do not answer with the student's own prediction, by a public rule.
     """
     draws, checked = Draws.of(release, seed, stream), make_mechanism(mechanism, parameters)
     if release:
@@ -131,7 +131,7 @@ def run(
 
 
 def _budget(epsilon: float | None, delta: float | None) -> tuple[float, float] | None:
-    """Check that the ε and δ of a budget are given together."""
+    """Return the budget (ε, δ), or None without a budget; raise PatebenchError if only one of the two is given."""
     if epsilon is None:
         if delta is not None:
             raise PatebenchError(
@@ -146,7 +146,11 @@ def _budget(epsilon: float | None, delta: float | None) -> tuple[float, float] |
 def _read_earlier_labels(
     earlier: Path | None, selected: Artefact, votes: Artefact, facts: dict[str, Any]
 ) -> Artefact | None:
-    """Read the labels of earlier rounds, and check that they belong to this round."""
+    """Return the labels of all earlier rounds from the file `earlier`; None in the first round.
+
+    Raise ArtefactError if this round does not continue these labels: if its queries `selected`, its `votes` or the
+    metadata `facts` of its labels belong to other rounds.
+    """
     before = None if earlier is None else read_arrays(earlier, LABELS)
     if selected.meta["labels"] != (before.digest if before else None):
         raise ArtefactError(

@@ -1,4 +1,4 @@
-"""Command `check`: check the checksum and the origin of every artefact below a folder.
+"""Command `check`: check the checksum of every artefact below a folder, and that its inputs have not changed.
 
 Snakemake decides by times and parameters which files to recreate, and does not read their content. Stages refuse
 damaged files and files that do not belong together; this command finds such files earlier. Each artefact stores the
@@ -91,7 +91,7 @@ _Facts = tuple[str, dict[str, list[str]]]
 
 
 def _read(path: Path) -> _Facts | ArtefactError:
-    """Return the digests of an artefact and its inputs, or the reading error."""
+    """Return the digest of the artefact `path` and the digests of its inputs by name, or the error of a faulty file."""
     try:
         if path.suffix == ".json":
             content, digest = read_any_json(path)
@@ -110,7 +110,10 @@ def _read(path: Path) -> _Facts | ArtefactError:
 
 
 def _faults(path: Path, read: Callable[[Path], _Facts | ArtefactError]) -> Iterator[str]:
-    """Yield a message per fault of an artefact; damage to an input is not counted."""
+    """Yield a message for each fault of the artefact `path`: damage, a missing input, or an input changed since.
+
+    `read` is a cached `_read`. An input that is damaged is not reported here, but as a fault of its own file.
+    """
     facts = read(path)
     if isinstance(facts, ArtefactError):
         yield str(facts)

@@ -46,7 +46,7 @@ def run(*, files: tuple[Path, ...], as_json: Json) -> None:
 
 
 def _one_line(text: str) -> str:
-    """Escape line ends and control characters, which the text of an entry may contain."""
+    """Return `text` with line ends and control characters escaped, since entries may contain them."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 

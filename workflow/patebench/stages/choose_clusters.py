@@ -21,7 +21,7 @@ def run(
     classes: Annotated[int, "Number of classes.", CLASSES],
     as_json: Json,
 ) -> None:
-    """Choose the number of clusters to use as queries, for teachers that vote once each.
+    """Choose the number of clusters of the pool to use as queries, for teachers that vote once each.
 
     The choice depends only on public features, --teachers and the noise. It reads no votes and costs no privacy. Give
     the number of teachers in the configuration, not the number of private records. The number of private records is

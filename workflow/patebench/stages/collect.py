@@ -1,6 +1,6 @@
 """Stage `collect`: write all results of one ensemble as flat records in one file.
 
-Later stages read only these records. Only this stage compares released labels with true ones.
+Later stages read only these records. Only this stage compares labels drawn from an ensemble's votes with true labels.
 """
 
 from collections.abc import Mapping, Sequence
@@ -75,7 +75,7 @@ def run(
 
 
 class _LabelSet:
-    """Label set of the whole pool, or of queries selected in rounds, with its metadata."""
+    """Labels in the file `path`, of the whole pool or of queries selected in rounds, with metadata and true labels."""
 
     def __init__(
         self,
@@ -108,8 +108,9 @@ class _LabelSet:
     def record(self, votes: Votes) -> Record:
         """Return the record of the label set: its number of answers and the accuracy of its labels.
 
-        The expected accuracy is computed for continuous noise on the whole pool. It is None for releases (discrete
-        noise), for labels with a budget, and for selected queries, where some mechanisms use a student's predictions.
+        The expected accuracy over the noise is computed from `votes`, for continuous noise on the whole pool. It is
+        None for releases (discrete noise), for labels with a budget, and for selected queries, where some mechanisms
+        use a student's predictions.
         """
         known = self.labels.meta["mode"] != Mode.RELEASE and "budget" not in self.labels.meta and self.whole_pool
         known_truth = self.truth if known else None
@@ -121,7 +122,8 @@ class _LabelSet:
         """Return columns of a record on the first `queries` queries: numbers of labels, and the accuracy of the labels.
 
         `answered` is the number of labels from the teachers, and `kept` the number of labels from the student. The
-        accuracy is that of both. It is None if there are no labels, or if the true labels are unknown.
+        accuracy covers labels from teachers and student. It is None if there are no labels, or if the true labels are
+        unknown.
         """
         labels = self.labels["labels"][:queries]
         answered = labels[labels >= 0]
@@ -137,7 +139,10 @@ class _LabelSet:
 
 
 def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:
-    """Return the record of an ensemble's accuracies and gaps between its largest counts."""
+    """Return the record of an ensemble: accuracies of its teachers and its plurality, and gaps between largest counts.
+
+    `summary` is the content of the file `path`; `common` contains the columns that all records of the ensemble share.
+    """
     rest = ("plurality_accuracy_pool", "plurality_accuracy_test", "gap_mean", "gap_histogram")
     quality = select_entries(path, summary, ("teacher_accuracies", *rest))
     quality |= select_present(
@@ -155,7 +160,10 @@ def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:
 
 
 def _bound_records(path: Path, known: Mapping[str, _LabelSet]) -> list[Record]:
-    """Return the records of a label set's bounds, curves of ε and costs per teacher."""
+    """Return the records in the file `path` of the stage `account`: bounds on ε, curves and costs per teacher.
+
+    Raise ArtefactError if the labels of the bounds are not in `known`, which contains label sets by digest.
+    """
     content, label_set = _read_of_labels(path, "account", known)
     return [
         *({"record": "bound", **label_set.facts, **Bound.from_json(bound).to_json()} for bound in content["bounds"]),
@@ -184,7 +192,7 @@ def _student_record(path: Path, known: Mapping[str, _LabelSet], private_records:
 
 
 def _distilled_records(path: Path, votes: Artefact, common: Record) -> list[Record]:
-    """Return one record per distilled network."""
+    """Return one record for each network in the file `path` of the stage `distil`, with the columns `common`."""
     content = _read_of_votes(path, "distil", votes)
     facts_read = select_entries(path, content, ("model", "recipe", "epochs", "learnt"))
     student = {f"student_{name}": facts_read[name] for name in ("model", "recipe", "epochs")}
@@ -193,7 +201,10 @@ def _distilled_records(path: Path, votes: Artefact, common: Record) -> list[Reco
 
 
 def _read_of_labels(path: Path, kind: str, known: Mapping[str, _LabelSet]) -> tuple[Record, _LabelSet]:
-    """Read a JSON artefact, and find the label set from which it was made."""
+    """Return the content of the JSON file `path` of the stage `kind`, and the label set from which it was made.
+
+    `known` contains the label sets by digest. Raise ArtefactError if the label set is not among them.
+    """
     content = read_json(path, kind)
     if (label_set := known.get(content.get("labels", ""))) is None:
         raise ArtefactError(path, "the label set from which it was made is not given as --labels", _FIX)
@@ -201,7 +212,7 @@ def _read_of_labels(path: Path, kind: str, known: Mapping[str, _LabelSet]) -> tu
 
 
 def _read_of_votes(path: Path, kind: str, votes: Artefact) -> Record:
-    """Read a JSON artefact, and check that it was made from these votes."""
+    """Return the content of the JSON file `path` of the stage `kind`; raise ArtefactError if made from other votes."""
     content = read_json(path, kind)
     if content.get("votes") != votes.digest:
         raise ArtefactError(path, f"it was made with other votes than {votes.path}", _FIX)
@@ -209,10 +220,10 @@ def _read_of_votes(path: Path, kind: str, votes: Artefact) -> Record:
 
 
 def expected_label_accuracy(mechanism: Mechanism, votes: Votes, truth: NDArray[Any]) -> float | None:
-    """Return the expected number of correct labels divided by the expected number of answers, over the noise.
+    """Return the expected number of correct labels divided by the expected number of answers, both over the noise.
 
-    `truth` (queries,) contains the true labels. The result is None if no query is ever answered, or if the mechanism
-    does not compute the distribution of its labels.
+    The noise is that of `mechanism`, for fixed `votes`. `truth` (queries,) contains the true labels. The result is None
+    if no query is ever answered, or if the mechanism does not compute the distribution of its labels.
     """
     log_p = mechanism.log_outcome_probabilities(votes)
     if log_p is None:

@@ -57,7 +57,7 @@ _OMITTED = {"ensemble", "noise", "rounds", "student", "private_model", "label", 
 
 
 def compare_records(one: Records, other: Records) -> pd.DataFrame:
-    """Return one row per quantity and setting that both runs measured, the clearest differences first.
+    """Return one row per quantity and setting measured by both runs, `one` and `other`, the clearest differences first.
 
     The clearness of a difference is its size divided by the width of its confidence interval.
 
@@ -82,7 +82,7 @@ def compare_records(one: Records, other: Records) -> pd.DataFrame:
 
 
 def unmatched(one: Records, other: Records) -> tuple[list[str], list[str]]:
-    """Return, for each of the two runs, descriptions of the quantities that only this run measured."""
+    """Return two lists of quantities in words: those only in the run `one`, and those only in the run `other`."""
     missing: tuple[list[str], list[str]] = ([], [])
     for number in _read_numbers(one, other):
         if not all(number.sides):
@@ -91,7 +91,7 @@ def unmatched(one: Records, other: Records) -> tuple[list[str], list[str]]:
 
 
 def differing_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Return each key whose values differ between two manifests, with both values as text."""
+    """Return each key whose values differ between the manifests `one` and `other`, with both values as text."""
     parts = ("config", "seeds", "versions", "commit", "hardware")
     flat_one, flat_other = (_flat({part: manifest.get(part) for part in parts}) for manifest in (one, other))
     keys = [key for key in dict.fromkeys([*flat_one, *flat_other]) if flat_one.get(key) != flat_other.get(key)]
@@ -101,7 +101,7 @@ def differing_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> list
 
 @dataclass(frozen=True)
 class _Number:
-    """Quantity in one setting, with its values by seed in each run."""
+    """Values of one quantity, such as student accuracy, in one setting, by run and seed."""
 
     what: str
     setting: str
@@ -109,10 +109,7 @@ class _Number:
     largest: tuple[list[float], list[float]]  # per run, for an accuracy: shares of the largest class
 
     def compared(self) -> list[Any]:
-        """Return the row of `compare_records` for this quantity.
-
-        If the runs share at least two seeds, only these seeds are used.
-        """
+        """Return the row of `compare_records` for this quantity, over common seeds if the runs share at least two."""
         one, other = self.sides
         common = sorted(set(one) & set(other))
         paired = len(common) > 1
@@ -135,7 +132,7 @@ _COLUMNS = [
 
 
 def _read_numbers(one: Records, other: Records) -> list[_Number]:
-    """Return each quantity that at least one run measured, with the values of both."""
+    """Return each quantity that at least one of the runs `one` and `other` measured, with the values of both."""
     numbers: dict[tuple[Any, ...], _Number] = {}
     for place, records in enumerate((one, other)):
         for name, what, columns, value in _COMPARED:
@@ -155,7 +152,7 @@ def _read_numbers(one: Records, other: Records) -> list[_Number]:
 
 
 def _in_words(row: Mapping[Any, Any], columns: Sequence[str]) -> str:
-    """Describe a setting by the columns that identify it."""
+    """Describe the setting of a quantity in words, by the values of `columns` in its record `row`."""
     words = []
     for name in columns:
         value = row[name]
@@ -174,12 +171,12 @@ def _in_words(row: Mapping[Any, Any], columns: Sequence[str]) -> str:
 
 
 def _less(one: float, other: float) -> float:
-    """Subtract two numbers; the result is 0 if they differ only by rounding."""
+    """Return `one` minus `other`, or 0 if they differ only by rounding."""
     return 0.0 if one == other or abs(one - other) <= ROUNDING * abs(one) < math.inf else one - other
 
 
 def _flat(content: Any, where: str = "") -> dict[str, Any]:
-    """Return the leaves of nested mappings by the path of their key."""
+    """Return the leaves of nested mappings, each with the path of keys that leads to it, prefixed by `where`."""
     if not isinstance(content, Mapping):
         return {where: content}
     inner = [_flat(value, key_path(where, key) if where else str(key)) for key, value in content.items()]
@@ -212,7 +209,7 @@ def run(*, one: Path, other: Path, as_json: Json) -> None:
 
 
 def _records(folder: Path) -> Records:
-    """Read all records below a folder, and print the number of files skipped."""
+    """Read all records below a folder, and print the number of skipped files, damaged or of other programs."""
     if not folder.is_dir():
         raise PatebenchError(f"{folder} is not a folder; give a folder with results")
     files: list[Path] = []
@@ -277,7 +274,7 @@ def _cells(row: dict[Any, Any]) -> list[str]:
 
 
 def _beside(largest: float) -> str:
-    """Return a note on the largest class, to append to an accuracy."""
+    """Return a note with the share `largest` of the largest class, to append to an accuracy; empty for NaN."""
     return "" if math.isnan(largest) else f" (largest class {100 * largest:.4g} %)"
 
 

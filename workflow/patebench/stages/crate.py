@@ -89,7 +89,7 @@ def _list_files(folder: Path, patterns: tuple[str, ...]) -> dict[str, Path]:
 
 
 def _exported(folder: Path) -> dict[str, Path]:
-    """Return the files of exported votes, after checking that they are unchanged."""
+    """Return the files that `export_votes` wrote to `folder`, by name; raise PatebenchError if one was changed."""
     files = _list_files(folder, ("*",))
     try:
         entries = json.loads(files["croissant.json"].read_bytes())["distribution"]
@@ -110,7 +110,7 @@ def write_crate(
 
     Parameters
     ----------
-    results, workflow : files by their path in the crate; `workflow` contains the Snakefile
+    results, workflow : files by their path in the crate: the results of the run, and the workflow with its Snakefile
 
     Raises
     ------
@@ -191,7 +191,7 @@ def _workflow(crate: "ROCrate", manifest: Mapping[str, Any], files: Mapping[str,
 
 
 def _parameters(crate: "ROCrate", main: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-    """Add a parameter to the workflow for each input and output file."""
+    """Add a formal parameter (RO-Crate) to the workflow `main` for each input and output file."""
     for way, files in (("input", inputs), ("output", outputs)):
         for file in files:
             file["exampleOfWork"] = crate.add_formal_parameter(
@@ -204,7 +204,7 @@ def _parameters(crate: "ROCrate", main: Any, inputs: Sequence[Any], outputs: Seq
 def _action(
     crate: "ROCrate", manifest: Mapping[str, Any], main: Any, inputs: Sequence[Any], outputs: Sequence[Any]
 ) -> None:
-    """Add the run to the crate, with its files, seeds, hardware and times."""
+    """Add the run of the workflow as an action to the crate, with its files, seeds, hardware and times."""
     hardware = manifest["hardware"]
     where = f"{hardware['cores']} cores, {hardware['processor']}, graphics cards: {len(hardware['gpus'])}"
     words = {

@@ -41,13 +41,16 @@ def run(
     """Load the data set NAME and write its private and public samples.
 
     Each --option KEY=VALUE is passed to the loader, such as `private` and `public` for your own files. The key `loader`
-    names the loader in the registry; by default it is NAME. The key `features` lists encoders that are not trained,
-    separated by commas. Their outputs replace the images; each private record is encoded alone. The images are stored
-    for students. Students see images of private records only if labels alone are private. The classes come from the
-    public samples or from --classes or --class-names, never from private samples. The key `long_tail`, two numbers,
-    limits the numbers of private samples of the first and of the last class; the limits of the classes between fall
-    exponentially. The array `row` identifies the record of each sample: by its file name, by the user's array, or by
-    its position in its part of the data set, before any selection.
+    names the loader in the registry; by default it is NAME.
+
+    The key `features` lists encoders that need no training, separated by commas. Their outputs replace the images; each
+    private record is encoded alone. The images are stored too, for students that use images. Students see images of
+    private records only if labels alone are private.
+
+    The classes come from the public samples or from --classes or --class-names, never from private samples. The key
+    `long_tail` consists of two numbers: how many private samples to keep of the first and of the last class. Between
+    these classes, the number falls exponentially. The array `row` identifies the record of each sample: by its file
+    name, by the user's array, or by its position in its part of the data set, before any selection.
     """
     options = dict(option)
     loader, encoders = str(options.pop("loader", name)), options.pop("features", None)
@@ -77,7 +80,10 @@ def run(
 
 
 def _outputs(data: Dataset, encoder: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Encode public samples and private records by a fixed encoder."""
+    """Return the features of the public samples and of the private records by the encoder named `encoder`.
+
+    Raise PatebenchError if this encoder must be trained. Each private record is encoded alone.
+    """
     from patebench.features.principal_axes import AxesEncoder
 
     if not learns_nothing(encoder):
@@ -93,7 +99,7 @@ def _outputs(data: Dataset, encoder: str) -> tuple[NDArray[np.float32], NDArray[
 
 
 def _say(line: str) -> None:
-    """Log a line, and print it unless another command runs this stage."""
+    """Log `line`, and print it unless this stage was called by another command."""
     log.info(line)
     context = click.get_current_context(silent=True)
     if context is not None and context.parent is not None:

@@ -34,7 +34,8 @@ def run(
 ) -> None:
     """Train networks on labels and on the teachers' probabilities, without privacy, and measure their accuracy.
 
-    One network is trained per kind of label and number of --samples. Samples are taken from the start of the pool.
+    The targets are the plurality, or the teachers' mean probabilities at one of the stored temperatures. One network is
+    trained for each target and each number of --samples. Samples are taken from the start of the pool.
     """
     from patebench.baselines.soft_labels import fit, targets
     from patebench.models.network import Network

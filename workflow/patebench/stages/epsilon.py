@@ -87,7 +87,7 @@ def run(
 
 
 def _noise(place: Place, source: Artefact, mechanism: str, parameters: Mapping[str, float]) -> SanitisingNoise:
-    """Return noise for sanitised bounds, which is entered in the ledger before each draw."""
+    """Return a noise source for sanitised bounds that enters each draw in the ledger at `place` before it is made."""
 
     def write_down(queries: int, divergences: Array) -> None:
         spent = Spending(partition=shards_of(source), divergences=divergences)

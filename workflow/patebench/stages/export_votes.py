@@ -94,7 +94,11 @@ def run(
 def _metadata(
     folder: Path, about: Mapping[str, Any], votes: Votes, digest: str, stated: Mapping[str, str | None]
 ) -> dict[str, Any]:
-    """Return the Croissant metadata of the exported files."""
+    """Return the Croissant metadata of the files in `folder`.
+
+    `about` describes the ensemble, `digest` is that of `votes`, and `stated` contains license, creator, citation and
+    url.
+    """
     facts = {**about, "queries": votes.queries, "classes": votes.classes, "digest": digest, "patebench": __version__}
     title = f"votes of {plural(votes.teachers, 'teacher')} on {plural(votes.queries, 'query')} of {about['dataset']}"
     return {

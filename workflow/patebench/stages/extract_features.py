@@ -26,7 +26,7 @@ def run(
 ) -> None:
     """Learn features of the pool without labels, for selecting queries.
 
-    The encoder is trained on public samples only, so it is public and is stored too. The file of the pool states the
+    The encoder is trained on public samples only, so it is public, and it is stored too. The pool's file states the
     type of the encoder.
     """
     import torch

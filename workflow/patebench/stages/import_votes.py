@@ -34,8 +34,8 @@ def run(
     """Import the votes in a file for mechanisms, accountants and audits, without training.
 
     A file of `export_votes` needs --pool, the pool on which the teachers voted, and --truth, its true labels. The
-    queries of a table are unknown samples of --dataset, so its labels have no accuracy. No release can be drawn from
-    imported votes, because they are published.
+    queries of a table are unknown samples of --dataset, so the accuracy of its labels is unknown. No release can be
+    drawn from imported votes, because they are published.
     """
     is_table = parameters.classes is not None
     if {pool is None, truth is None, dataset is not None} != {is_table}:

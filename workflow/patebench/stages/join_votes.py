@@ -56,7 +56,7 @@ def run(
     Votes of a round are appended to the votes of earlier rounds (--earlier).
 
     The chunks must agree in partition, pool, test set, model and recipe, and contain each teacher once. Earlier votes
-    must have the same partition and encoder, and the preceding rounds.
+    must have the same partition and encoder, and be those of all preceding rounds.
     """
     shards, queries, test_set = read_arrays(partition, PARTITION), read_arrays(pool, POOL), read_samples(test, "test")
     answers = read_arrays(truth, TRUTH)
@@ -110,7 +110,10 @@ def run(
 
 
 def _read_earlier_votes(earlier: Path | None, chunk: Artefact) -> Artefact | None:
-    """Read the votes of all earlier rounds, and check that the chunk continues them."""
+    """Return the votes of all earlier rounds from the file `earlier`; None in the first round or without rounds.
+
+    Raise ArtefactError if the votes in `chunk` are not those of the next round.
+    """
     rounds = chunk.meta.get("queries_files", [])
     if earlier is None:
         if rounds[1:]:
@@ -183,7 +186,7 @@ def describe_votes(
 
 
 def _accuracies(votes: NDArray[Any], truth: NDArray[Any]) -> list[float | None]:
-    """Return each teacher's accuracy on its votes; None if it always abstains."""
+    """Return each teacher's accuracy on the samples for which it votes; None if it always abstains."""
     counts = ((int(np.sum(row == truth)), int(np.sum(row != ABSTAINED))) for row in votes)
     return [right / cast if cast else None for right, cast in counts]
 
@@ -191,7 +194,7 @@ def _accuracies(votes: NDArray[Any], truth: NDArray[Any]) -> list[float | None]:
 def _gaps_and_plurality(
     votes: NDArray[Any], classes: int, abstentions: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the gap between the two largest counts, and the plurality class, per query."""
+    """Return, per query, the gap between the two largest counts, and the plurality class (−1 without votes)."""
     gaps, plurality = np.empty((2, votes.shape[1]), np.int64)
     block = max(1, _COUNTS // classes)
     for start in range(0, votes.shape[1], block):
@@ -203,7 +206,7 @@ def _gaps_and_plurality(
 
 
 def _in_order(parts: Sequence[Artefact], name: str) -> NDArray[Any]:
-    """Join an array of all chunks, with teachers in the order of their numbers."""
+    """Join the arrays `name` of all chunks `parts` into one, with one row per teacher in the order of their numbers."""
     rows = sum(len(part["teachers"]) for part in parts)
     result = np.empty((rows, *parts[0][name].shape[1:]), np.result_type(*(part[name] for part in parts)))
     for part in parts:
@@ -212,7 +215,7 @@ def _in_order(parts: Sequence[Artefact], name: str) -> NDArray[Any]:
 
 
 def _check_teachers(parts: Sequence[Artefact], shards: Artefact) -> None:
-    """Check that the chunks contain each teacher of the partition exactly once."""
+    """Raise ArtefactError unless the chunks `parts` contain each teacher of the partition `shards` exactly once."""
     owners: dict[int, Path] = {}
     for part in parts:
         for teacher in part["teachers"].tolist():

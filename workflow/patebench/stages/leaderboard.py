@@ -15,11 +15,11 @@ def run(
     root: Annotated[Path | None, "Root of the repository, by default the working directory."] = None,
     out: Annotated[Path, "Output folder."],
 ) -> None:
-    """Assess the entries written by hand, of kept runs and of published values, and write the leaderboard.
+    """Assess all entries (written by hand, from runs in the repository, from papers), and write the leaderboard.
 
     Each entry is written to `entries/NAME.json` with its computed ε and status. The pages are Markdown for the
     documentation site: `index.md`, the entries of each data set, and all published values with the best evidence of
-    all kept runs. The same commit gives the same bytes.
+    these runs. The same commit gives the same bytes.
     """
     from patebench.leaderboard.board import board_files
     from patebench.leaderboard.collection import assess_all

@@ -22,7 +22,7 @@ def run(
     as_json: Json,
     private: Annotated[str | None, "Permanent name for the data of the ledger PLACE."] = None,
 ) -> None:
-    """Show every draw that is entered in the ledgers at PLACE, and the total ε per ledger.
+    """Show every draw (use of noise on private data) entered in the ledgers at PLACE, and the total ε per ledger.
 
     PLACE is a folder of ledgers or one ledger file [default: results/ledger]. A ledger contains only the draws that
     were entered in its folder. If other files contain the same people's data, draws from these files are in a separate
@@ -44,7 +44,10 @@ def run(
 
 
 def _summary(ledger: Ledger, delta: float | None) -> dict[str, Any]:
-    """Summarise all draws in a ledger, with the ε of each and of all together."""
+    """Return all draws in a ledger, with the ε of each draw and of all draws together at `delta`.
+
+    If `delta` is None, it is the δ of the ledger's limit, or 1e-5.
+    """
     at = delta or (ledger.limit.delta if ledger.limit else 1e-5)
     together = spending.epsilon(ledger.spent, at)
     draws = [

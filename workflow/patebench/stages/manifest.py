@@ -49,10 +49,11 @@ def run(
 
 
 def read_circumstances(benchmarks: Path, jobs: Iterable[str]) -> dict[str, Any]:
-    """Return versions, commit, hardware and times of a run.
+    """Return versions, commit, hardware and times of the run that consists of `jobs`.
 
     The times come from the folder `benchmarks`, which contains one file per job, named after the job; jobs without a
-    file are left out. `older_jobs` of the commit is the number of jobs that ended before it, on older code.
+    file are left out. The entry `commit` contains `older_jobs`: the number of jobs that ended before the commit, and so
+    ran on older code.
     """
     files = {job: benchmarks / f"{job}.tsv" for job in sorted(jobs)}
     ends = {job: path.stat().st_mtime for job, path in files.items() if path.exists()}
@@ -76,7 +77,7 @@ def hardware() -> dict[str, Any]:
 
 
 def commit() -> dict[str, Any] | None:
-    """Return the git commit of the source, with `dirty` = True if files differ from it; None outside a checkout."""
+    """Return the `id` of the source's git commit and `dirty`, True if files differ from it; None outside a checkout."""
     if _git("ls-files", "--error-unmatch", Path(__file__).name) is None:
         return None
     commit_id, changes = _git("rev-parse", "HEAD"), _git("status", "--porcelain")
@@ -84,11 +85,12 @@ def commit() -> dict[str, Any] | None:
 
 
 def job_times(benchmarks: Path, ends: Mapping[str, float]) -> dict[str, Any]:
-    """Return seconds and peak MB per rule (`rules`, longest first), and the times `started` and `finished` (UTC).
+    """Return times and memory of all jobs by rule (`rules`, longest first), and the times of the run.
 
-    These are the start of the first and the end of the last job. `ends` maps each job to its end (Unix time). The rule
-    is the first part of a job's name. For a job that was continued from a checkpoint, Snakemake measures only the last
-    part.
+    The run times are `started`, the start of the first job, and `finished`, the end of the last one (UTC). Each rule
+    has its seconds and its peak memory in MB. `benchmarks` is the folder of Snakemake's benchmark files, and `ends`
+    maps each job to its end (Unix time). The rule is the first part of a job's name. For a job that was continued from
+    a checkpoint, Snakemake measures only the last part.
     """
     rules: dict[str, list[tuple[float, float]]] = {}
     starts = []
@@ -115,7 +117,7 @@ def job_times(benchmarks: Path, ends: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _benchmark(path: Path) -> list[tuple[float, float]]:
-    """Return the seconds and the peak memory in MB of each run of a job."""
+    """Return (seconds, peak memory in MB) for each run of a job, from Snakemake's benchmark file `path`."""
     try:
         with open(path, encoding="utf-8", newline="") as stream:
             rows = list(csv.DictReader(stream, delimiter="\t"))

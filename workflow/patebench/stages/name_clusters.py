@@ -1,7 +1,7 @@
 """Stage `name_clusters`: measure the accuracy that public data alone reach, at ε = 0.
 
-Clusters of the pool are named by the pool's true labels, which are unknown when labels are released. This is therefore
-a reference for methods that label clusters, not a method.
+Each cluster of the pool is labelled by its samples' true labels, which are unknown when labels are released. This is
+therefore a reference for methods that label clusters, not a method.
 """
 
 import logging
@@ -37,9 +37,9 @@ def run(
 ) -> None:
     """Label clusters of the pool by its true labels, and measure the accuracy of these labels on the test set.
 
-    The cluster of a selected query contains the samples that are nearest to this query, as in the votes of private
-    records. The label of a cluster is the most frequent true label of its pool samples. If there are as many clusters
-    as classes, the best one-to-one assignment of classes to clusters is measured too.
+    Each selected query defines a cluster of samples with features near it, as for teachers of the model nearest-query.
+    The label of a cluster is the most frequent true label of its pool samples. If there are as many clusters as
+    classes, the best one-to-one assignment of classes to clusters is measured too.
     """
     from patebench.features.cells import centres, nearest
     from patebench.features.query_clusters import majority, one_to_one

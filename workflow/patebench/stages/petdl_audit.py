@@ -1,8 +1,8 @@
 """Audit a PET-DL training with its own settings, for the stage `train_petdl`.
 
-The audit first checks, on a few samples, that the noise changes the student. If it does, each kind of release is
-audited on the worst pair of neighbours, in two ways: by the difference of the two means relative to the noise, and by
-many runs of the release.
+The audit first checks, on a few samples, that the noise changes the student. If it does, each kind of noisy sum that
+the training releases is audited on the worst pair of neighbours, in two ways: by the difference of the two means
+relative to the noise, and by many runs of the release.
 """
 
 import math
@@ -58,7 +58,7 @@ def audit(form: Form, settings: Settings, delta: float, known: Knowledge, x: Ten
 
 @dataclass(frozen=True)
 class _ReleaseAudit:
-    """Audit, on neighbouring data sets, of one kind of noisy sum that a training releases."""
+    """Results of auditing one kind of noisy sum that a training releases, on two neighbouring data sets."""
 
     sort: Summand
     count: int  # releases of this kind in a training
@@ -73,7 +73,12 @@ class _ReleaseAudit:
 def _training(
     form: Form, settings: Settings, known: Knowledge, x: Tensor, make: Make
 ) -> Callable[[bool, float, int], list[NDArray[np.floating]]]:
-    """Return a function that trains a student on a few samples and returns its weights."""
+    """Return a function for `audit_noise` that trains a student on a few samples of `x` and returns its weights.
+
+    Its arguments are True for the teachers' outputs `known`, or False for neighbouring outputs, in which the first
+    teacher's differ; the noise multiplier; and the number of the noise stream. All students have the same initial
+    weights and batches.
+    """
     few = min(_SAMPLES, len(x))
     hints = min(settings.hint_epochs, 1)
     short = replace(settings, hint_epochs=hints, distillation_epochs=1, batch=_BATCH, samples=few)
@@ -92,7 +97,7 @@ def _training(
 
 
 def _audit_releases(form: Form, settings: Settings, teachers: int, samples: int) -> list[_ReleaseAudit]:
-    """Audit each kind of noisy sum that a training in this form releases."""
+    """Audit each kind of noisy sum that a training by `form` on `samples` public samples releases."""
     audits = []
     for sort, count in form.releases(settings, samples).items():
         stated, deviation = noisy_sums.mu(settings.noise, {sort: 1}), settings.noise * form.clip_of(sort, settings)
@@ -111,7 +116,11 @@ def _audit_releases(form: Form, settings: Settings, teachers: int, samples: int)
 
 
 def _worst_pair(sort: Summand, teachers: int, length: float) -> tuple[Tensor, Tensor]:
-    """Return the teachers' vectors on two neighbours, which differ most for the first teacher."""
+    """Return the vectors (teachers, entries) of all teachers on the two neighbouring data sets that differ most.
+
+    Only the first teacher's vector differs. Each vector has norm `length`; `sort` states whether entries can be
+    negative.
+    """
     here = torch.zeros(teachers, _ENTRIES)
     here[:, 0] = length
     there = here.clone()

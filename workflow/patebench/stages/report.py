@@ -31,9 +31,9 @@ def run(
 ) -> None:
     """Write tables, figures and rows from the records that the manifest lists, and the page that shows them.
 
-    They are written next to the page: `rows.json`, `figures/NAME.png` and `.pdf`, `tables/NAME.csv`, `.md` and `.tex`.
-    A run in release mode also gets `publishable.html`, which is made only from released labels, their bounds, students
-    and public pools.
+    All files are written next to the page: `rows.json`, `figures/NAME.png` and `.pdf`, `tables/NAME.csv`, `.md` and
+    `.tex`. A run in release mode also gets `publishable.html`, which is made only from released labels, their bounds,
+    students and public pools.
     """
     from patebench.reporting import publishable
     from patebench.reporting.pages import render
@@ -61,7 +61,7 @@ def run(
 
 
 def _write_table(name: str, records: "Records", published: "Published", folder: Path) -> "pd.DataFrame":
-    """Write a table as CSV, Markdown and LaTeX, and return it as in its CSV."""
+    """Write the table `name` as CSV, Markdown and LaTeX into `folder`, and return the content of its CSV."""
     from patebench.reporting.tables import TABLES
     from patebench.reporting.tables.table import read_csv
 
@@ -75,7 +75,7 @@ def _write_table(name: str, records: "Records", published: "Published", folder: 
 
 
 def _write_figure(name: str, records: "Records", published: "Published", folder: Path) -> str:
-    """Write a figure as PNG and PDF, and return its SVG unless it is empty."""
+    """Write the figure `name` as PNG and PDF into `folder`; return its SVG, or an empty string if it shows nothing."""
     from patebench.reporting.figures import FIGURES
     from patebench.reporting.style import is_empty, save, svg, themed
 
@@ -87,9 +87,9 @@ def _write_figure(name: str, records: "Records", published: "Published", folder:
 
 
 def title_of(written: Mapping[str, Any]) -> str:
-    """Return the title of a report: the name of the configuration `written`, with its selected experiments if few.
+    """Return the title of a report: the name of the configuration `written`, followed by its selected experiments.
 
-    If the configuration has no name, the title lists its experiments.
+    The experiments are left out if there are more than three. Without a name, the title lists the experiments.
     """
     from patebench.config import shown
 

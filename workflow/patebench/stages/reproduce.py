@@ -69,7 +69,11 @@ def run(
 
 
 def _find_row(asked: str, rows: Iterable[str]) -> str:
-    """Find the row of this name, or the only one with its words in order."""
+    """Return the name in `rows` that equals `asked` except for case and punctuation.
+
+    Without such a name, return the only one that contains the words of `asked` in order. Raise PatebenchError if no
+    name or several names fit.
+    """
     words = _words(asked)
     matching = [name for name in rows if _words(name) == words]
     if words and not matching:
@@ -91,12 +95,12 @@ def _find_row(asked: str, rows: Iterable[str]) -> str:
 
 
 def _words(name: str) -> list[str]:
-    """Return the words of a row's name in lower case."""
+    """Return the words of a row's name in lower case, without commas, brackets and hyphens."""
     return re.findall(r"[^\s,()-]+", name.lower())
 
 
 def _show_verdicts(path: Path, row: Value) -> None:
-    """Show a run's verdicts on all values in the same row of a paper's table."""
+    """Print the verdicts in a run's table `path` on all values in the same row of a paper's table as `row`."""
     import pandas as pd
 
     frame = pd.read_csv(path, keep_default_na=False, na_values=[""])

@@ -43,7 +43,7 @@ def run(
 ) -> None:
     """Split the noisy votes of a chunk of teachers into shares, one file per aggregator.
 
-    With --release, the draw is entered in the ledger of these teachers' data before it is made.
+    With --release, the draw of noise is entered in the ledger of these teachers' data before it is made.
     """
     if len(out) < 2:
         raise PatebenchError("a single aggregator would see every vote; give --out at least twice")
@@ -87,7 +87,7 @@ def run(
 
 
 def _votes(chunk: Artefact, name: str, mechanism: NoiseShares) -> Votes:
-    """Return the votes of a chunk, after checking that they can be aggregated securely."""
+    """Return the votes of a chunk; raise ArtefactError if the mechanism `name` cannot aggregate them securely."""
     if "queries_files" in chunk.meta:
         raise ArtefactError(
             chunk.path,

@@ -47,7 +47,11 @@ def run(
 
 @contextmanager
 def _once(shares: Sequence[Artefact], out: Path) -> Iterator[None]:
-    """Mark released shares as summed, which is allowed only once, while their sum is written."""
+    """Mark released `shares` as summed while the context writes their sum to `out`.
+
+    Raise ArtefactError if a share is already marked: a second sum with other teachers would reveal more about its
+    votes. If the context fails before `out` exists, the marks are removed.
+    """
     # The difference of two sums over different teachers would reveal votes with less noise. Only one process can create
     # a mark, and the marks of a killed process remain, because its sum may have been seen.
     marks: list[Path] = []
@@ -89,7 +93,7 @@ def shared_facts(file: Artefact) -> dict[str, Any]:
 
 
 def query_arrays(file: Artefact) -> dict[str, NDArray[Any]]:
-    """Return the array `queries` of `file`, in a dict by name; an empty dict if the queries are the whole pool."""
+    """Return {"queries": positions} as stored in `file`, or an empty dict if the queries are the whole pool."""
     return {name: file[name] for name in ("queries",) if name in file.arrays}
 
 

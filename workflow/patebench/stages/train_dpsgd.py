@@ -146,7 +146,10 @@ def _model(
     views: "torch.Generator",
     weights: int,
 ) -> tuple[str, "PrivateModel"]:
-    """Return the name of the architecture, and the untrained model for private training."""
+    """Return the name of the architecture, and the untrained model for private training on samples `x` with labels `y`.
+
+    `views` is the random generator of augmented views, and `weights` the seed of the initial weights.
+    """
     from patebench.baselines.clipped_models import LinearModel, NetworkModel, with_new_head
     from patebench.features import contrast
     from patebench.models.architectures import untrained_network

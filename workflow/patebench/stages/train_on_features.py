@@ -55,11 +55,12 @@ def run(
     stream: str,
     out: Annotated[Path, "Output file with the result."],
 ) -> None:
-    """Train a classifier of public features from noisy sums over private records, or noisy choices by them.
+    """Train a classifier on features of a public encoder, from noisy statistics of the private records.
 
-    Private samples that equal a pool or test sample byte for byte are left out, as in the partition. With --student, a
-    student is trained on the classifier's labels of the pool. A method that protects only labels needs a pool made with
-    --protects labels, and reads the private labels of the pool's samples.
+    Depending on the method, these are noisy sums or histograms, public samples chosen by the exponential mechanism, or
+    randomised labels. Private samples that equal a pool or test sample byte for byte are left out, as in the partition.
+    With --student, a student is trained on the classifier's labels of the pool. A method that protects only labels
+    needs a pool made with --protects labels, and reads the private labels of the pool's samples.
     """
     from patebench.baselines.on_features.feature_method import FeatureMethod, PrivateRecords
 
@@ -117,7 +118,10 @@ def run(
 
 
 def _private_labels(samples: Artefact, pool: Artefact) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the pool's samples and private labels, in the pool's order."""
+    """Return the samples of the pool and their private labels, both in the order of the pool, from private `samples`.
+
+    Raise ArtefactError if the pool was made from other samples.
+    """
     rows = order_by_content(samples.arrays)[pool["row"]]
     own = samples["x"][rows]
     if not (pool.meta["split"]["pool_shift"] or np.array_equal(own, pool["x"])):

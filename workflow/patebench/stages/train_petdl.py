@@ -141,7 +141,10 @@ def run(
 
 
 def _knowledge(paths: Sequence[Path], votes: Artefact) -> "tuple[Knowledge, str]":
-    """Return all teachers' outputs on the pool, and the layer of their hints."""
+    """Return all teachers' outputs on the pool, and the name of the layer of their hints, from the chunks at `paths`.
+
+    Raise PatebenchError if these are not exactly the chunks from which `votes` were joined.
+    """
     import torch
 
     from patebench.petdl.student import Knowledge

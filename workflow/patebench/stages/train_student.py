@@ -138,7 +138,7 @@ def run(
 
 
 def _of_images(data: StudentData, samples: Artefact) -> StudentData:
-    """Replace the pool by its stored images, which keep the features of its samples."""
+    """Return `data` with the pool's stored images as samples; a sample's features are still those of its encoder."""
     vectors = data.features(samples["x"]) if data.features else None
 
     def features(x: NDArray[Any]) -> NDArray[np.floating]:
@@ -150,7 +150,7 @@ def _of_images(data: StudentData, samples: Artefact) -> StudentData:
 
 
 def accuracy_on_test(student: Student, test_set: Artefact, most: int | None = None) -> dict[str, Any]:
-    """Return the result of `class_accuracy` for a student on the first `most` test samples; by default on all."""
+    """Return the accuracies of `student` (keys: see `class_accuracy`) on the first `most` test samples; None: all."""
     with locate_faults(test_set):
         predicted = predict(student, test_set["x"][:most])
     return class_accuracy(test_set["y"][:most], predicted, test_set.meta["class_names"])
@@ -159,7 +159,7 @@ def accuracy_on_test(student: Student, test_set: Artefact, most: int | None = No
 def student_of_labels(
     method: str, public: Artefact, labels: NDArray[np.int64], test_set: Artefact, seed: int
 ) -> dict[str, Any]:
-    """Train a student on the pool `public`, with `labels` (queries,) for its first samples; −1 is no label.
+    """Train a student by `method` on the pool `public`, with `labels` (queries,) for its first samples; −1 is no label.
 
     Return a dict with the student's model, learning curve and accuracies on `test_set`.
     """

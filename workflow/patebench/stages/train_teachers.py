@@ -57,8 +57,8 @@ def run(
     """Train a chunk of teachers, and write their votes on the pool (or the --selected queries) and on the test set.
 
     The random stream of a teacher depends on its number, so the votes do not depend on the chunk size. With --soft, the
-    sum over all teachers of their probabilities on the pool is stored for each of these temperatures, for distillation.
-    With --hints, the probabilities and hints of each teacher on the pool are stored, for PET-DL.
+    sum of the chunk's teachers' probabilities on the pool is stored for each given temperature, for distillation. With
+    --hints, the probabilities and hints of each teacher on the pool are stored, for PET-DL.
 
     A model that votes with public features is not trained; it needs --features of the pool and their --encoder. Such a
     model can vote in rounds. Then --selected lists the queries of all rounds so far, in order. The votes are on the
@@ -135,7 +135,7 @@ def run(
 
 @dataclass(frozen=True)
 class _Chunk:
-    """Private samples, their partition, and the range of teachers of one job."""
+    """Private samples, their partition, and the teachers `first` to `last` that one job trains."""
 
     samples: Artefact
     shards: Artefact
@@ -148,7 +148,10 @@ class _Chunk:
 
 
 def _read_rounds(paths: Sequence[Path], pool: Artefact) -> list[Artefact]:
-    """Return the queries in `paths`, first round first; raise ArtefactError if the files do not belong together."""
+    """Return the queries of each round from the files `paths`, first round first.
+
+    Raise ArtefactError if the files do not belong to successive rounds on `pool`.
+    """
     rounds = [read_arrays(path, QUERIES) for path in paths]
     check_together(pool=pool, queries=rounds)
     for place, file in enumerate(rounds):
@@ -181,7 +184,12 @@ def _vote_with_features(
     encoder: Path,
     training: TrainingParameters,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Return the votes of private records on the queries nearest to them in public features."""
+    """Return the votes of private records, as arrays for the file of the chunk, and metadata.
+
+    A record votes with its own label, on the queries nearest to it in public features or with a weight on each query.
+    `rounds` are the queries of all rounds so far; if empty, the whole pool is queried. Votes are only for the last
+    round. `features` and `encoder` are files.
+    """
     from patebench.features import cells
 
     known, learnt = read_arrays(features, FEATURES), read_arrays(encoder, ENCODER)
@@ -224,7 +232,11 @@ def _train_and_vote(
     kept: KeptOutputs,
     encoder: Encoder | None,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Train the teachers of a chunk, and return their outputs on `queries` and test set, and facts on the device."""
+    """Train the teachers of a chunk; return the arrays of their outputs on `queries` and `test_set`, and device facts.
+
+    `randomness` is the base seed and the stream's name. `kept` states which probabilities and hints are stored in
+    addition to votes. With an `encoder`, teachers are trained on its features.
+    """
     from patebench.teachers.teacher_outputs import SoftVotes, TeacherKnowledge
     from patebench.teachers.teacher_training import train
 
