@@ -76,7 +76,7 @@ else:
         return sorted({*globals(), *__all__})
 
     class _Package(ModuleType):
-        """Module type that keeps a function when the subpackage of its name is imported."""
+        """Module type that keeps a function, such as `audit`, when the subpackage of the same name is imported."""
 
         def __setattr__(self, name: str, value: Any) -> None:
             if not (name in __all__ and isinstance(value, ModuleType)):

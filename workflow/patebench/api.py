@@ -284,7 +284,10 @@ def train_student(
 
 
 def _resolve_mechanism(mechanism: object, parameters: dict[str, float], release: bool = False) -> tuple[str, Mechanism]:
-    """Return the name of a mechanism and the mechanism itself."""
+    """Return the name and the object of `mechanism`, which is a name with `parameters` or a `Mechanism`.
+
+    Raise PatebenchError if it is invalid, or if `release` is True and it has no discrete form.
+    """
     if isinstance(mechanism, str):
         name, checked = mechanism, make_mechanism(mechanism, parameters)
     elif isinstance(mechanism, Mechanism):
@@ -300,7 +303,7 @@ def _resolve_mechanism(mechanism: object, parameters: dict[str, float], release:
 
 
 def _check_size_of_delta(delta: float, teachers: int | None, release: bool) -> None:
-    """Raise an error or warn if δ is too large for the number of teachers."""
+    """Warn if `delta` is too large; for a `release` by a known number of `teachers`, raise PatebenchError instead."""
     if fault := large_delta(delta, teachers):
         if release and teachers is not None:
             raise PatebenchError(fault)
@@ -308,7 +311,7 @@ def _check_size_of_delta(delta: float, teachers: int | None, release: bool) -> N
 
 
 def _convert_votes(votes: Votes | ArrayLike, classes: int | None, teachers: int | None) -> Votes:
-    """Return checked votes, and refuse a table that seems transposed."""
+    """Return `votes` as checked `Votes`; raise PatebenchError for an invalid table or one that seems transposed."""
     teachers = None if teachers is None else check_whole("teachers", teachers)
     converted = _read_votes(votes, classes)
     if teachers is not None or not isinstance(votes, Votes):

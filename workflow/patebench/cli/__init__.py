@@ -60,7 +60,7 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """Group that imports a command when it is used; in command names, `-` and `_` are the same."""
+    """Command group that imports a command when it is used; in command names, `-` and `_` are the same."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

@@ -49,7 +49,7 @@ def page() -> str:
 
 
 def _rows() -> Iterator[str]:
-    """Yield the rows of the table; mechanisms with the same bounds share rows."""
+    """Yield the rows of the table in Markdown; mechanisms with the same bounds share rows."""
     sharing: dict[tuple[str, ...], list[str]] = {}
     for name in MECHANISMS.names():
         mechanism = make_mechanism(name, dict(MECHANISMS.load(name).example))
@@ -60,7 +60,7 @@ def _rows() -> Iterator[str]:
 
 
 def _cells(mechanism: Mechanism) -> Iterator[str]:
-    """Yield the cells of one row per bound of a mechanism."""
+    """Yield the row of each bound of a mechanism without the first column: accountant, kind, noise and theorem."""
     stated: dict[tuple[str, str], dict[bool, str]] = {}
     for discrete in (False, True):
         for bound in _stated(mechanism, discrete):
@@ -75,7 +75,7 @@ def _cells(mechanism: Mechanism) -> Iterator[str]:
 
 
 def _stated(mechanism: Mechanism, discrete: bool) -> list[Bound]:
-    """Return the bounds of a mechanism on example votes, if any."""
+    """Return the bounds on example votes: for discrete noise if `discrete`, or none if there are none."""
     try:
         return mechanism.bounds(_votes(mechanism), [_QUERIES], _DELTA, discrete=discrete)
     except PatebenchError:
@@ -85,7 +85,7 @@ def _stated(mechanism: Mechanism, discrete: bool) -> list[Bound]:
 
 
 def _votes(mechanism: Mechanism) -> Votes:
-    """Return example votes, most of them for class 0."""
+    """Return example votes, 90 % of them for class 0; with abstentions if the mechanism allows them."""
     votes = np.where(np.random.default_rng(0).random((_TEACHERS, _QUERIES)) < 0.9, 0, 1)
     if not mechanism.abstentions:
         return Votes.of(votes, _CLASSES)

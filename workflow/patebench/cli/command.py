@@ -79,7 +79,7 @@ def stage_command(
 ) -> click.Command:
     """Return the command that calls `run`, named after the module of `run`, with the docstring of `run` as its help.
 
-    Its parameters are declared by the arguments of `run`, followed by `options`. An argument with the annotation
+    The options of the command are the arguments of `run`, followed by `options`. An argument with the annotation
     `Annotated[int, "Number of shards."]` becomes an option with this type and help text; a third entry replaces the
     type. The type may be optional or a sequence, and a Path is a file or folder. An argument of a `Parameters` class
     becomes one option per field. The argument `seed` becomes the options `--seed` and `--stream`.
@@ -108,7 +108,7 @@ def stage_command(
 
 
 def _declared_option(name: str, hint: Any, default: Any) -> click.Option:
-    """Return the option for an argument."""
+    """Return the option for the argument `name` of a stage, which has the annotation `hint` and the value `default`."""
     annotation, help, *limited = get_args(hint)
     kind, several = _kind(annotation)
     settings: dict[str, Any] = {"type": limited[0] if limited else FILE if kind is Path else kind}
@@ -124,7 +124,7 @@ def _declared_option(name: str, hint: Any, default: Any) -> click.Option:
 
 
 def _take_parameters(arguments: dict[str, Any], model: type[Parameters], needed: bool) -> Parameters | None:
-    """Remove the fields of `model` from `arguments` and return them as a checked model.
+    """Remove the values of the fields of `model` from `arguments`, and return them as a checked model.
 
     The result is None if the model is not `needed` and no option is given.
     """
@@ -139,7 +139,7 @@ def _take_parameters(arguments: dict[str, Any], model: type[Parameters], needed:
 
 
 def _option(key: str, field: FieldInfo, needed: bool) -> click.Option:
-    """Return the option for a field of a `Parameters` class."""
+    """Return the option for the field `key` of a `Parameters` class; `needed` is True if the class has no default."""
     kind, several = _kind(field.annotation)
     names = [_argument(key), f"--{option_name(key)}" + (f"/--no-{option_name(key)}" if kind is bool else "")]
     default = "" if field.is_required() or field.default in (None, (), False) else f" [default: {field.default}]"
@@ -151,12 +151,12 @@ def _option(key: str, field: FieldInfo, needed: bool) -> click.Option:
 
 
 def _argument(key: str) -> str:
-    """Return the function argument for a field, a name that no other option has."""
+    """Return the name of the function argument for the value of the field `key`; no other option uses this name."""
     return f"parameter_{key}"
 
 
 def _kind(annotation: Any) -> tuple[Any, bool]:
-    """Return the option type for an annotation, and True if it may be repeated."""
+    """Return the option type for the type `annotation` of an argument, and True if the option may be repeated."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin in (Union, UnionType):
         return _kind(next(kind for kind in inner if kind is not NoneType))
@@ -182,7 +182,7 @@ def _set_torch_threads(threads: int) -> None:
 
 
 def _threads_option(use: Callable[[int], None], default: Any = 1, shown: bool | str = True) -> click.Option:
-    """Return the option --threads, whose value is passed to `use`."""
+    """Return the option --threads, whose value is passed to `use`; help shows its `default`, or the text `shown`."""
     return click.Option(
         ["--threads"], type=COUNT, default=default, show_default=shown, expose_value=False,
         callback=lambda ctx, param, value: use(value), help="Number of processors to use.",
@@ -190,7 +190,7 @@ def _threads_option(use: Callable[[int], None], default: Any = 1, shown: bool | 
 
 
 def unique_pairs(ctx: click.Context, param: click.Parameter, value: Any) -> dict[str, Any]:
-    """Return `value`, the (key, value) pairs of a repeated option, as a mapping; refuse a repeated key."""
+    """Return `value`, the (key, value) pairs of an option, as a mapping; raise PatebenchError if a key is repeated."""
     names = [name for name, _ in value]
     for name in names:
         if names.count(name) > 1:
@@ -210,7 +210,7 @@ def file_in_home(home: Path, name: str) -> Path:
 
 
 def show_on_terminal(words: Any) -> None:
-    """Print `words`: text unchanged, a table as wide as the terminal (120 columns if the output is no terminal)."""
+    """Print `words`, a text or a table; a table is as wide as the terminal, or 120 columns if there is no terminal."""
     if isinstance(words, str):
         click.echo(words)
         return
@@ -220,7 +220,7 @@ def show_on_terminal(words: Any) -> None:
 
 
 def table_of(headings: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", numbers: int = 0) -> "Table":
-    """Return a table for `show_on_terminal`, in which the last `numbers` columns are right-aligned."""
+    """Return a table for `show_on_terminal`; its last `numbers` columns are right-aligned."""
     from rich import box
     from rich.table import Table
 

@@ -14,7 +14,7 @@ from patebench.mechanisms import MECHANISMS
 
 
 class MechanismCommand(StageCommand):
-    """Command with one option per parameter of any mechanism; its function receives their values as `parameters`.
+    """Command with an option for each parameter of every mechanism; its function receives the values as `parameters`.
 
     If the command already has an option with the name of a parameter, that parameter's option is `--mechanism-<name>`.
     """
@@ -40,7 +40,7 @@ class MechanismCommand(StageCommand):
 
 
 def _loads(mechanism_name: str) -> bool:
-    """Return True if a mechanism, perhaps of another package, can be loaded."""
+    """Return True if the mechanism of this name can be imported; those of other packages may fail."""
     try:
         MECHANISMS.load(mechanism_name)
     except PatebenchError:
@@ -53,7 +53,7 @@ _VALUE = "mechanism_parameter_"
 
 
 def _options(taken: set[str]) -> list[click.Option]:
-    """Return one option for each parameter name of all mechanisms."""
+    """Return one option per parameter name of all mechanisms: `--NAME`, or `--mechanism-NAME` if that is in `taken`."""
     from patebench.mechanisms.base import limits
 
     owners: dict[str, list[str]] = {}

@@ -60,7 +60,7 @@ def _section(name: str, command: click.Command, level: int) -> str:
 
 
 def _rows(command: click.Command, context: click.Context) -> Iterator[str]:
-    """Yield one table row per option, without the parameters of mechanisms."""
+    """Yield one table row in Markdown per option of `command`, except for options that set parameters of mechanisms."""
     for option in command.params:
         record = option.get_help_record(context)
         if record and isinstance(option, click.Option):
