@@ -63,7 +63,7 @@ def _cells(mechanism: Mechanism) -> Iterator[str]:
     """Yield the row of each bound of a mechanism without the first column: accountant, kind, noise and theorem."""
     stated: dict[tuple[str, str], dict[bool, str]] = {}
     for discrete in (False, True):
-        for bound in _stated(mechanism, discrete):
+        for bound in _example_bounds(mechanism, discrete):
             stated.setdefault((bound.accountant, bound.kind.words), {})[discrete] = bound.source
     for (accountant, kind), sources in sorted(stated.items(), key=lambda row: (row[0][1] != "worst case", row[0])):
         noise = "both" if len(sources) > 1 else "discrete" if True in sources else "continuous"
@@ -74,17 +74,17 @@ def _cells(mechanism: Mechanism) -> Iterator[str]:
             yield f"`{accountant}`{also} | {kind} | {noise} | {theorem}"
 
 
-def _stated(mechanism: Mechanism, discrete: bool) -> list[Bound]:
+def _example_bounds(mechanism: Mechanism, discrete: bool) -> list[Bound]:
     """Return the bounds on example votes: for discrete noise if `discrete`, or none if there are none."""
     try:
-        return mechanism.bounds(_votes(mechanism), [_QUERIES], _DELTA, discrete=discrete)
+        return mechanism.bounds(_example_votes(mechanism), [_QUERIES], _DELTA, discrete=discrete)
     except PatebenchError:
         if not discrete:
             raise
         return []
 
 
-def _votes(mechanism: Mechanism) -> Votes:
+def _example_votes(mechanism: Mechanism) -> Votes:
     """Return example votes, 90 % of them for class 0; with abstentions if the mechanism allows them."""
     votes = np.where(np.random.default_rng(0).random((_TEACHERS, _QUERIES)) < 0.9, 0, 1)
     if not mechanism.abstentions:

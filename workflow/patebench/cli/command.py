@@ -110,7 +110,7 @@ def stage_command(
 def _declared_option(name: str, hint: Any, default: Any) -> click.Option:
     """Return the option for the argument `name` of a stage, which has the annotation `hint` and the value `default`."""
     annotation, help, *limited = get_args(hint)
-    kind, several = _kind(annotation)
+    kind, several = _option_type(annotation)
     settings: dict[str, Any] = {"type": limited[0] if limited else FILE if kind is Path else kind}
     if kind is bool:
         settings = {"is_flag": True}
@@ -128,7 +128,7 @@ def _take_parameters(arguments: dict[str, Any], model: type[Parameters], needed:
 
     The result is None if the model is not `needed` and no option is given.
     """
-    values = {key: arguments.pop(_argument(key)) for key in model.model_fields}
+    values = {key: arguments.pop(_argument_name(key)) for key in model.model_fields}
     values = {key: value for key, value in values.items() if value is not None and value != ()}
     try:
         return model.checked(values) if values or needed else None
@@ -140,8 +140,8 @@ def _take_parameters(arguments: dict[str, Any], model: type[Parameters], needed:
 
 def _option(key: str, field: FieldInfo, needed: bool) -> click.Option:
     """Return the option for the field `key` of a `Parameters` class; `needed` is True if the class has no default."""
-    kind, several = _kind(field.annotation)
-    names = [_argument(key), f"--{option_name(key)}" + (f"/--no-{option_name(key)}" if kind is bool else "")]
+    kind, several = _option_type(field.annotation)
+    names = [_argument_name(key), f"--{option_name(key)}" + (f"/--no-{option_name(key)}" if kind is bool else "")]
     default = "" if field.is_required() or field.default in (None, (), False) else f" [default: {field.default}]"
     settings: dict[str, Any] = {"multiple": True} if several else {"default": None}
     settings |= {} if kind is bool else {"type": kind}
@@ -150,20 +150,20 @@ def _option(key: str, field: FieldInfo, needed: bool) -> click.Option:
     )
 
 
-def _argument(key: str) -> str:
+def _argument_name(key: str) -> str:
     """Return the name of the function argument for the value of the field `key`; no other option uses this name."""
     return f"parameter_{key}"
 
 
-def _kind(annotation: Any) -> tuple[Any, bool]:
+def _option_type(annotation: Any) -> tuple[Any, bool]:
     """Return the option type for the type `annotation` of an argument, and True if the option may be repeated."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin in (Union, UnionType):
-        return _kind(next(kind for kind in inner if kind is not NoneType))
+        return _option_type(next(kind for kind in inner if kind is not NoneType))
     if origin is Annotated:
-        return _kind(inner[0])
+        return _option_type(inner[0])
     if origin is Sequence or Ellipsis in inner:
-        return _kind(inner[0])[0], True
+        return _option_type(inner[0])[0], True
     return annotation, False
 
 
@@ -181,11 +181,11 @@ def _set_torch_threads(threads: int) -> None:
     os.environ["OMP_NUM_THREADS"] = str(threads)
 
 
-def _threads_option(use: Callable[[int], None], default: Any = 1, shown: bool | str = True) -> click.Option:
-    """Return the option --threads, whose value is passed to `use`; help shows its `default`, or the text `shown`."""
+def _threads_option(set_threads: Callable[[int], None], default: Any = 1, shown: bool | str = True) -> click.Option:
+    """Return the option --threads; its value is passed to `set_threads`. Help shows `default`, or the text `shown`."""
     return click.Option(
         ["--threads"], type=COUNT, default=default, show_default=shown, expose_value=False,
-        callback=lambda ctx, param, value: use(value), help="Number of processors to use.",
+        callback=lambda ctx, param, value: set_threads(value), help="Number of processors to use.",
     )  # fmt: skip
 
 
@@ -209,14 +209,14 @@ def file_in_home(home: Path, name: str) -> Path:
     return path
 
 
-def show_on_terminal(words: Any) -> None:
-    """Print `words`, a text or a table; a table is as wide as the terminal, or 120 columns if there is no terminal."""
-    if isinstance(words, str):
-        click.echo(words)
+def show_on_terminal(content: Any) -> None:
+    """Print a text or a table; a table is as wide as the terminal, or 120 columns if the output is no terminal."""
+    if isinstance(content, str):
+        click.echo(content)
         return
     from rich.console import Console
 
-    Console(width=None if sys.stdout.isatty() else 120, highlight=False, markup=False).print(words)
+    Console(width=None if sys.stdout.isatty() else 120, highlight=False, markup=False).print(content)
 
 
 def table_of(headings: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", numbers: int = 0) -> "Table":

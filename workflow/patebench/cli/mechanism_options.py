@@ -22,12 +22,12 @@ class MechanismCommand(StageCommand):
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         own = super().get_params(ctx)
         taken = {word for option in own for word in (*option.opts, *option.secondary_opts)}
-        return [*own, *_options(taken)]
+        return [*own, *_parameter_options(taken)]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         lenient = click.Context(self, ignore_unknown_options=True)
         named = self.make_parser(lenient).parse_args(list(args))[0].get("mechanism")
-        if named and not _loads(named):  # its options are unknown; the command says why it does not load
+        if named and not _can_load(named):  # its options are unknown; the command says why it does not load
             ctx.ignore_unknown_options = ctx.allow_extra_args = True
         rest = super().parse_args(ctx, args)
         for word in [word for word in ctx.params if word.startswith(_VALUE)]:
@@ -39,7 +39,7 @@ class MechanismCommand(StageCommand):
         return rest
 
 
-def _loads(mechanism_name: str) -> bool:
+def _can_load(mechanism_name: str) -> bool:
     """Return True if the mechanism of this name can be imported; those of other packages may fail."""
     try:
         MECHANISMS.load(mechanism_name)
@@ -52,13 +52,13 @@ def _loads(mechanism_name: str) -> bool:
 _VALUE = "mechanism_parameter_"
 
 
-def _options(taken: set[str]) -> list[click.Option]:
-    """Return one option per parameter name of all mechanisms: `--NAME`, or `--mechanism-NAME` if that is in `taken`."""
+def _parameter_options(taken_words: set[str]) -> list[click.Option]:
+    """Return one option per parameter name of all mechanisms, with the prefix `--mechanism-` if in `taken_words`."""
     from patebench.mechanisms.base import limits
 
     owners: dict[str, list[str]] = {}
     for mechanism_name in MECHANISMS:
-        for item in fields(MECHANISMS.load(mechanism_name)) if _loads(mechanism_name) else ():
+        for item in fields(MECHANISMS.load(mechanism_name)) if _can_load(mechanism_name) else ():
             low, above, high = limits(item)
             most = "" if math.isinf(high) else f", at most {high:g}"
             limit = f"{'above' if above else 'at least'} {low:g}{most}"
@@ -66,7 +66,7 @@ def _options(taken: set[str]) -> list[click.Option]:
     options = []
     for name, about in owners.items():
         word = name.replace("_", "-")
-        word = f"--mechanism-{word}" if f"--{word}" in taken else f"--{word}"
+        word = f"--mechanism-{word}" if f"--{word}" in taken_words else f"--{word}"
         options.append(click.Option([word, _VALUE + name], type=float, help=f"Parameter of {'; '.join(about)}."))
     return options
 

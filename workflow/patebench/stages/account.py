@@ -85,12 +85,12 @@ def run(
     are valid for adaptive queries. Data-dependent bounds treat the queries as fixed in advance, as their source states.
     Sanitised bounds are not available.
     """
-    source, everything = read_source(votes, classes is not None, classes, teachers)
-    report_sizes(source, everything)
+    source, all_votes = read_source(votes, classes is not None, classes, teachers)
+    report_sizes(source, all_votes)
     label_set = read_arrays(labels, LABELS)
-    check_drawn_from(label_set, source, everything)
+    check_drawn_from(label_set, source, all_votes)
     labelled = label_set.arrays.get("queries", np.arange(len(label_set["labels"])))
-    voted = source.arrays.get("queries", np.arange(everything.queries))
+    voted = source.arrays.get("queries", np.arange(all_votes.queries))
     if not label_set.meta["rounds"] and not np.array_equal(labelled, voted):
         raise ArtefactError(
             labels, f"its queries differ from those of {votes}", "give the votes from which the labels were drawn"
@@ -100,13 +100,13 @@ def run(
     if release:
         check_releasable(label_set.meta["mechanism"], type(mechanism))
         check_protects(label_set, mode)
-    check_size_of_delta(mode, everything.teachers, accounting.delta, votes=source)
-    numbers = _queries(label_set, accounting.queries, mode)
+    check_size_of_delta(mode, all_votes.teachers, accounting.delta, votes=source)
+    numbers = _query_numbers(label_set, accounting.queries, mode)
     if label_set.meta["rounds"]:
         rounds = _read_rounds(label_set, selected, source)
-        bounds = mechanism.bounds(rounds.votes(everything), numbers, accounting.delta, discrete=release, adaptive=True)
-        stated: dict[str, Any] = {"curves": [], "teacher_costs": []}
-        stated["bounds"] = [bound.state_for(release).to_json() for bound in bounds]
+        bounds = mechanism.bounds(rounds.votes(all_votes), numbers, accounting.delta, discrete=release, adaptive=True)
+        results: dict[str, Any] = {"curves": [], "teacher_costs": []}
+        results["bounds"] = [bound.state_for(release).to_json() for bound in bounds]
     else:
         if selected:
             raise ArtefactError(
@@ -123,19 +123,19 @@ def run(
                 "sanitised bounds of a release need secret noise, not noise from a seed; leave --seed and --stream out"
             )
             raise PatebenchError(line)
-        stated = _whole_pool(label_set, mechanism, everything, numbers, accounting.delta, noise)
+        results = _bound_whole_pool(label_set, mechanism, all_votes, numbers, accounting.delta, noise)
     if ledger is not None:
-        entered = _read_ledger(label_set, source, everything, ledger)
-        stated["bounds"] += [bound.to_json() for bound in _together(label_set, entered, numbers, accounting.delta)]
+        entered = _read_ledger(label_set, source, all_votes, ledger)
+        results["bounds"] += [bound.to_json() for bound in _total_bounds(label_set, entered, numbers, accounting.delta)]
     if not release:
-        stated["statement"] = _SEEDED
+        results["statement"] = _SEEDED
     elif ledger is None:
-        stated["statement"] = _NO_LEDGER
+        results["statement"] = _NO_LEDGER
         click.echo(f"{labels}: {_NO_LEDGER}", err=True)
     payload: dict[str, Any] = {name: label_set.meta[name] for name in _FACTS}
-    payload |= {"teachers": everything.teachers, "protection": payload["protection"] or _OF_TEACHER}
+    payload |= {"teachers": all_votes.teachers, "protection": payload["protection"] or _OF_TEACHER}
     payload |= {"labels": label_set.digest, "delta": accounting.delta, "queries": numbers}
-    write_json(out, "account", {**payload, **stated})
+    write_json(out, "account", {**payload, **results})
 
 
 def _read_rounds(labels: Artefact, selected: Sequence[Path], votes: Artefact) -> Selected:
@@ -158,21 +158,21 @@ def _read_rounds(labels: Artefact, selected: Sequence[Path], votes: Artefact) ->
     return rounds
 
 
-def _queries(labels: Artefact, wanted: Sequence[int], mode: Mode) -> list[int]:
-    """Return the numbers T for which the ε of the first T queries is computed: `wanted`, by default all queries.
+def _query_numbers(labels: Artefact, requested: Sequence[int], mode: Mode) -> list[int]:
+    """Return the numbers T for which the ε of the first T queries is computed: `requested`, by default all queries.
 
     Raise ArtefactError for a T other than the number of labels if these are published together: in a release or in
     rounds.
     """
     total = len(labels["labels"])
-    if (mode is Mode.RELEASE or labels.meta["rounds"]) and set(wanted) - {total}:
-        asked = ", ".join(map(str, wanted))
+    if (mode is Mode.RELEASE or labels.meta["rounds"]) and set(requested) - {total}:
+        asked = ", ".join(map(str, requested))
         raise ArtefactError(
             labels.path,
             f"its labels of {plural(total, 'query')} are published together, so no ε can be stated for {asked} of them",
             "leave --queries out",
         )
-    return check_queries(wanted or [total], total)
+    return check_queries(requested or [total], total)
 
 
 def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path) -> Ledger:
@@ -219,7 +219,7 @@ def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path)
     return ledger
 
 
-def _together(labels: Artefact, ledger: Ledger, queries: Sequence[int], delta: float) -> list[Bound]:
+def _total_bounds(labels: Artefact, ledger: Ledger, queries: Sequence[int], delta: float) -> list[Bound]:
     """Return bounds on the total ε of all releases in `ledger`; none if `labels` are its only release.
 
     The total is the ledger's limit if it has one, and otherwise the sum of all costs. Each bound covers all releases;
@@ -233,7 +233,7 @@ def _together(labels: Artefact, ledger: Ledger, queries: Sequence[int], delta: f
     # The source omits the number of draws: it depends on the order of the jobs, hence on the teachers' training times.
     planned = "Mironov 2017, Proposition 1: all draws in the ledger, as if planned beforehand"
     kept = "Feldman & Zrnic 2021, section 3: the limit of all draws in the ledger"
-    together = DirectAccountant(
+    accountant = DirectAccountant(
         name="ledger",
         label="all releases together",
         kind=Kind.WORST_CASE,
@@ -242,10 +242,10 @@ def _together(labels: Artefact, ledger: Ledger, queries: Sequence[int], delta: f
     )
     # The limit is not valid at a δ smaller than its own.
     at = max(delta, limit.delta) if limit else delta
-    return [replace(bound, publishable=limit is not None) for bound in together.bounds(queries, at)]
+    return [replace(bound, publishable=limit is not None) for bound in accountant.bounds(queries, at)]
 
 
-def _whole_pool(
+def _bound_whole_pool(
     labels: Artefact,
     mechanism: Mechanism,
     votes: Votes,

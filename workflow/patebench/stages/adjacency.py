@@ -158,14 +158,14 @@ class Rerun:
                 self.run.add_round(replace(first, ensemble=ensemble))
         self.prepared = Traces({})
 
-    def _make(self, stage: str, target: str, outputs: Mapping[str, str], **more: Any) -> None:
+    def _make(self, stage: str, target: str, outputs: Mapping[str, str], **extra: Any) -> None:
         """Run the command of `stage`, which makes the file `target`.
 
-        `outputs` maps options to names of output files next to `target`, and `more` contains further options. An input
+        `outputs` maps options to names of output files next to `target`, and `extra` contains further options. An input
         file is taken from the folder of `target` or from the nearest folder above that contains it.
         """
         folder = (self.folder / target).parent
-        options = {**self.run.options[target], **{option: folder / name for option, name in outputs.items()}, **more}
+        options = {**self.run.options[target], **{option: folder / name for option, name in outputs.items()}, **extra}
         words = []
         if stage == "data":
             options |= {"root": self.run.data_root, "download": self.run.download}
@@ -251,7 +251,7 @@ def nearest_file(folder: Path, name: str) -> Path:
     return next((path for place in (folder, *folder.parents) if (path := place / name).exists()), folder / name)
 
 
-def _as_loaded(path: Path) -> Artefact:
+def _read_as_loaded(path: Path) -> Artefact:
     """Read the samples in the file `path`; if it also stores the images behind the features, return these as `x`."""
     samples = read_any_arrays(path, LAYOUTS)
     arrays = dict(samples.arrays)
@@ -263,24 +263,24 @@ def _as_loaded(path: Path) -> Artefact:
 class DataSet:
     """Data set of the configuration, of which copies with changed private records are written to `folder`.
 
-    `given` is the run on the unchanged data set; `private` and `public` are the samples that it loaded.
+    `unchanged` is the run on the unchanged data set; `private` and `public` are the samples that it loaded.
     """
 
     def __init__(self, config: Run, data: Data, folder: Path) -> None:
         self.config, self.data, self.folder = config, data, folder
-        self.given = Rerun(config, data, folder / "given").prepare()
-        loaded = self.given.folder / data.name
-        self.private, self.public = (_as_loaded(loaded / f"{role}.npz") for role in ("private", "public"))
+        self.unchanged = Rerun(config, data, folder / "given").prepare()
+        loaded = self.unchanged.folder / data.name
+        self.private, self.public = (_read_as_loaded(loaded / f"{role}.npz") for role in ("private", "public"))
         names, public = self.public.meta["class_names"], dict[str, Any](self.public.arrays)
         # Store the names only if the labels do not imply them, so that a wrong number of classes is detected.
         if names != list(map(str, range(int(public["y"].max()) + 1))):
             public["class_names"] = np.array(names)
         np.savez(folder / "own-public.npz", **public)
 
-    def with_records(self, ours: Records, name: str) -> Data:
-        """Write the private records `ours` to a file named after `name`, and return the data set with these records."""
+    def with_records(self, records: Records, name: str) -> Data:
+        """Write private `records` to a file named after `name`, and return the data set with these records."""
         files = {"private": self.folder / f"{name}-private.npz", "public": self.folder / "own-public.npz"}
-        np.savez(files["private"], **dict[str, Any](ours))
+        np.savez(files["private"], **dict[str, Any](records))
         sources = tuple((role, str(path)) for role, path in files.items())
         return replace(self.data, loader="npz", sources=sources, declared=())
 
@@ -291,7 +291,7 @@ class DataSet:
         loader for own files reads an unchanged copy differently.
         """
         own = Rerun(self.config, self.with_records(self.private.arrays, "own"), self.folder / "own").prepare()
-        if moved := differing_keys(self.given.prepared.public, own.prepared.public):
+        if moved := differing_keys(self.unchanged.prepared.public, own.prepared.public):
             raise PatebenchError(
                 f"{self.data.name}: an unchanged copy of its samples is loaded with differences in {', '.join(moved)}, "
                 "so changes cannot be audited; audit another data set"
@@ -307,14 +307,14 @@ class DataSet:
                 own_files = {**sources, "private": str(private)}
                 changes.append((kind, what, replace(self.data, sources=tuple(own_files.items()))))
         findings = [
-            compare_runs(kind, what, False, self.given, Rerun(self.config, data, self.folder / "changed"))
+            compare_runs(kind, what, False, self.unchanged, Rerun(self.config, data, self.folder / "changed"))
             for kind, what, data in changes
         ]
         return AuditedData(f"{self.data.name}: the data set", {"dataset": self.data.name}, [], findings)
 
 
 def compare_runs(
-    kind: str, what: str, claims: bool, before: Rerun, after: Rerun, near: Callable[[int], Sequence[str]] | None = None
+    kind: str, what: str, claimed: bool, before: Rerun, after: Rerun, pick: Callable[[int], Sequence[str]] | None = None
 ) -> ChangeFinding:
     """Rerun the stages on changed data; return the finding from comparing the outputs of `after` and `before`.
 
@@ -324,20 +324,20 @@ def compare_runs(
     Parameters
     ----------
     kind, what : kind and description of the change
-    claims : True if the partition claims that the change alters at most one shard
+    claimed : True if the partition claims that the change alters at most one shard
     before, after : runs on the unchanged and on the changed data
-    near : function that returns the chunks to train for the teacher whose shard changed; None: no teachers are trained
+    pick : function that returns the chunks to train for the teacher whose shard changed; None: no teachers are trained
     """
     try:
-        finding = ChangeFinding.of(kind, what, claims, before.prepared, after.prepare().prepared)
-        if near is not None and not finding.moved:
-            chunks = near(next(iter(finding.shards_moved), 0))
-            finding = ChangeFinding.of(kind, what, claims, before.vote(chunks), after.vote(chunks))
+        finding = ChangeFinding.of(kind, what, claimed, before.prepared, after.prepare().prepared)
+        if pick is not None and not finding.moved:
+            chunks = pick(next(iter(finding.shards_moved), 0))
+            finding = ChangeFinding.of(kind, what, claimed, before.vote(chunks), after.vote(chunks))
         return finding
     except Exception as fault:
-        # A refusal leaks information about the data, so it is a violation if `claims` is True.
+        # A refusal leaks information about the data, so it is a violation if `claimed` is True.
         why = in_one_line(fault).replace(f"{after.folder.parents[1]}/", "")
-        return ChangeFinding.refused(kind, what, claims, why)
+        return ChangeFinding.refused(kind, what, claimed, why)
     finally:
         shutil.rmtree(after.folder, ignore_errors=True)
 
@@ -362,19 +362,19 @@ class Comparison:
         holders = np.full(partition.meta["samples"], NOBODY)
         holders[partition["indices"]] = np.repeat(np.arange(ensemble.teachers), np.diff(partition["offsets"]))
         split = self.base.folder / ensemble.split.name
-        pool, test = (_as_loaded(split / f"{name}.npz")["x"] for name in ("pool", "test"))
-        self.world = World(self._as_written(ours), holders, pool, test, partition.meta["protects"], ensemble.work.chunk)
+        pool, test = (_read_as_loaded(split / f"{name}.npz")["x"] for name in ("pool", "test"))
+        self.world = World(self._file_order(ours), holders, pool, test, partition.meta["protects"], ensemble.work.chunk)
 
-    def _rerun(self, name: str, ours: Records) -> Rerun:
-        data = self.data.with_records(self._as_written(ours), name)
+    def _rerun(self, name: str, records: Records) -> Rerun:
+        data = self.data.with_records(self._file_order(records), name)
         return Rerun(self.data.config, data, self.folder / name, self.ensemble, self.rounds)
 
-    def _as_written(self, ours: Records) -> Records:
-        """Return `ours` in file order: if only labels are private, sorted by label, as if read class by class."""
+    def _file_order(self, records: Records) -> Records:
+        """Return `records` in file order: if only labels are private, sorted by label, as if read class by class."""
         if self.ensemble.split.parameters.protects is None:
-            return ours
-        order = np.argsort(ours["y"], kind="stable")
-        return {name: values[order] for name, values in ours.items()}
+            return records
+        order = np.argsort(records["y"], kind="stable")
+        return {name: values[order] for name, values in records.items()}
 
     def audit(self, changes: int) -> AuditedData:
         """Make each kind of change that applies to the private data `changes` times, and return the findings."""

@@ -69,25 +69,25 @@ def run(
         check_releasable(mechanism, type(checked))
     place = Place.of(draws.mode, ledger, ledger_budget, ledger_delta, private)
     refuse_second_release(out, draws.mode)
-    source, everything = read_source(votes, classes is not None, classes, teachers)
-    report_sizes(source, everything)
+    source, all_votes = read_source(votes, classes is not None, classes, teachers)
+    report_sizes(source, all_votes)
     check_protects(source, draws.mode)
-    check_abstentions(checked, everything)
-    check_size_of_delta(draws.mode, everything.teachers, delta, ledger_delta, votes=source)
+    check_abstentions(checked, all_votes)
+    check_size_of_delta(draws.mode, all_votes.teachers, delta, ledger_delta, votes=source)
     facts: dict[str, Any] = {
         "votes": None if release else source.digest,  # in a release, the digest would confirm a guess of the votes
         "pool": source.meta["pool"],
-        "classes": everything.classes,
+        "classes": all_votes.classes,
         "mechanism": mechanism,
         "parameters": json_parameters(checked.parameters()),
         "mode": str(draws.mode),
         "rounds": [],
-        "teachers": everything.teachers,
-        "abstentions": everything.abstentions,
+        "teachers": all_votes.teachers,
+        "abstentions": all_votes.abstentions,
         **partition_facts(source),
         **table_facts(checked, source),
     }
-    limit = _budget(budget, delta)
+    limit = _read_budget(budget, delta)
     if selected is None:
         if earlier is not None:
             raise PatebenchError("--earlier is only for queries selected in a round; give --selected too")
@@ -97,14 +97,14 @@ def run(
                 "it contains votes on queries selected in rounds",
                 "give the queries of the last round as --selected",
             )
-        cost = check_budget(mechanism, checked, everything.teachers, everything.classes) if limit else None
-        facts["entries"] = place.write_down(source, out, mechanism, checked, everything, budget=limit)
-        arrays = checked.released(everything, draws.source())
+        cost = check_budget(mechanism, checked, all_votes.teachers, all_votes.classes) if limit else None
+        facts["entries"] = place.write_down(source, out, mechanism, checked, all_votes, budget=limit)
+        arrays = checked.released(all_votes, draws.source())
         if limit is not None and cost is not None:
-            arrays["labels"], put = labels_within(cost, arrays["labels"], *limit)
+            arrays["labels"], asked = labels_within(cost, arrays["labels"], *limit)
             if "reports" in arrays:
-                arrays["reports"][:, put:] = NO_ANSWER
-            facts["budget"] = {"epsilon": limit[0], "delta": limit[1], "asked": put}
+                arrays["reports"][:, asked:] = NO_ANSWER
+            facts["budget"] = {"epsilon": limit[0], "delta": limit[1], "asked": asked}
         if "queries" in source.arrays:
             arrays["queries"] = source["queries"]
     else:
@@ -115,7 +115,7 @@ def run(
         before = _read_earlier_labels(earlier, queries.files[0], source, facts)
         if before is not None and draws.mode is Mode.RELEASE:
             place.check_same_shards(source, before)
-        chosen = queries.votes(everything)
+        chosen = queries.votes(all_votes)
         facts |= queries.facts()
         facts["entries"] = place.write_down(source, out, mechanism, checked, chosen, adaptive=True)
         released = checked.released(chosen, draws.source())
@@ -130,7 +130,7 @@ def run(
     write_arrays(out, LABELS, arrays, facts)
 
 
-def _budget(epsilon: float | None, delta: float | None) -> tuple[float, float] | None:
+def _read_budget(epsilon: float | None, delta: float | None) -> tuple[float, float] | None:
     """Return the budget (ε, δ), or None without a budget; raise PatebenchError if only one of the two is given."""
     if epsilon is None:
         if delta is not None:

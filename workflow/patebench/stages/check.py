@@ -76,10 +76,10 @@ def check(place: Path) -> Checked:
         raise PatebenchError(f"{place} is not an artefact ({' or '.join(SUFFIXES)}); give an artefact or a folder")
     files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
     paths = [path for path in files if path.suffix in SUFFIXES]
-    result, read = Checked(len(paths)), cache(_read)
+    result, read = Checked(len(paths)), cache(_read_digests)
     with progress("checked", len(paths), "files") as done:
         for number, path in enumerate(paths):
-            result.faults += _faults(path, read)
+            result.faults += _find_faults(path, read)
             done(number + 1)
     if any(isinstance(read(path), tuple) for path in paths):  # else this is not a folder of patebench's results
         result.leftovers = [path for path in files if _LEFTOVER.fullmatch(path.name)]
@@ -90,7 +90,7 @@ def check(place: Path) -> Checked:
 _Facts = tuple[str, dict[str, list[str]]]
 
 
-def _read(path: Path) -> _Facts | ArtefactError:
+def _read_digests(path: Path) -> _Facts | ArtefactError:
     """Return the digest of the artefact `path` and the digests of its inputs by name, or the error of a faulty file."""
     try:
         if path.suffix == ".json":
@@ -109,10 +109,10 @@ def _read(path: Path) -> _Facts | ArtefactError:
     return digest, parents
 
 
-def _faults(path: Path, read: Callable[[Path], _Facts | ArtefactError]) -> Iterator[str]:
+def _find_faults(path: Path, read: Callable[[Path], _Facts | ArtefactError]) -> Iterator[str]:
     """Yield a message for each fault of the artefact `path`: damage, a missing input, or an input changed since.
 
-    `read` is a cached `_read`. An input that is damaged is not reported here, but as a fault of its own file.
+    `read` is a cached `_read_digests`. An input that is damaged is not reported here, but as a fault of its own file.
     """
     facts = read(path)
     if isinstance(facts, ArtefactError):

@@ -56,7 +56,7 @@ def run(
     truths = None if truth is None else read_arrays(truth, TRUTH)
     if truths is not None:
         truths.require("pool", source.meta["pool"], str(votes))
-    summary = _read_of_votes(ensemble, "join_votes", source)
+    summary = _read_for_votes(ensemble, "join_votes", source)
     facts = select_entries(ensemble, summary, ("teachers", "partition", "model", "recipe", "epochs"))
     named = {"ensemble": ensemble_slug(ensemble, summary), "clusters": summary.get("queries")}
     common = {**split_columns(ensemble, summary), **named, **facts}
@@ -159,12 +159,12 @@ def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:
     return {"record": "ensemble", **common, **accuracies, **quality}
 
 
-def _bound_records(path: Path, known: Mapping[str, _LabelSet]) -> list[Record]:
+def _bound_records(path: Path, label_sets: Mapping[str, _LabelSet]) -> list[Record]:
     """Return the records in the file `path` of the stage `account`: bounds on ε, curves and costs per teacher.
 
-    Raise ArtefactError if the labels of the bounds are not in `known`, which contains label sets by digest.
+    Raise ArtefactError if the labels of the bounds are not in `label_sets`, which contains label sets by digest.
     """
-    content, label_set = _read_of_labels(path, "account", known)
+    content, label_set = _read_for_labels(path, "account", label_sets)
     return [
         *({"record": "bound", **label_set.facts, **Bound.from_json(bound).to_json()} for bound in content["bounds"]),
         *({"record": "curve", **label_set.facts, **curve} for curve in content.get("curves", ()) if points(curve)),
@@ -172,8 +172,8 @@ def _bound_records(path: Path, known: Mapping[str, _LabelSet]) -> list[Record]:
     ]
 
 
-def _student_record(path: Path, known: Mapping[str, _LabelSet], private_records: int | None) -> Record:
-    content, label_set = _read_of_labels(path, "train_student", known)
+def _student_record(path: Path, label_sets: Mapping[str, _LabelSet], private_records: int | None) -> Record:
+    content, label_set = _read_for_labels(path, "train_student", label_sets)
     student = select_entries(path, content, ("method", "queries", "accuracy", "model", "recipe", "config"))
     if student["queries"] > len(label_set.positions):
         raise ArtefactError(path, f"its student was trained on more labels than {label_set.labels.path} contains", _FIX)
@@ -193,25 +193,25 @@ def _student_record(path: Path, known: Mapping[str, _LabelSet], private_records:
 
 def _distilled_records(path: Path, votes: Artefact, common: Record) -> list[Record]:
     """Return one record for each network in the file `path` of the stage `distil`, with the columns `common`."""
-    content = _read_of_votes(path, "distil", votes)
+    content = _read_for_votes(path, "distil", votes)
     facts_read = select_entries(path, content, ("model", "recipe", "epochs", "learnt"))
     student = {f"student_{name}": facts_read[name] for name in ("model", "recipe", "epochs")}
     facts = {**common, "distilled": training_slug(path, content), **student, "epsilon": "inf"}  # no noise on the votes
     return [{"record": "distillation", **facts, **learnt} for learnt in facts_read["learnt"]]
 
 
-def _read_of_labels(path: Path, kind: str, known: Mapping[str, _LabelSet]) -> tuple[Record, _LabelSet]:
+def _read_for_labels(path: Path, kind: str, label_sets: Mapping[str, _LabelSet]) -> tuple[Record, _LabelSet]:
     """Return the content of the JSON file `path` of the stage `kind`, and the label set from which it was made.
 
-    `known` contains the label sets by digest. Raise ArtefactError if the label set is not among them.
+    `label_sets` contains the label sets by digest. Raise ArtefactError if the label set is not among them.
     """
     content = read_json(path, kind)
-    if (label_set := known.get(content.get("labels", ""))) is None:
+    if (label_set := label_sets.get(content.get("labels", ""))) is None:
         raise ArtefactError(path, "the label set from which it was made is not given as --labels", _FIX)
     return content, label_set
 
 
-def _read_of_votes(path: Path, kind: str, votes: Artefact) -> Record:
+def _read_for_votes(path: Path, kind: str, votes: Artefact) -> Record:
     """Return the content of the JSON file `path` of the stage `kind`; raise ArtefactError if made from other votes."""
     content = read_json(path, kind)
     if content.get("votes") != votes.digest:

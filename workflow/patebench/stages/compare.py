@@ -73,8 +73,8 @@ def compare_records(one: Records, other: Records) -> pd.DataFrame:
         largest_class_one, largest_class_other : for accuracies, fraction of samples in the largest class; NaN if
         unknown
     """
-    numbers = [number for number in _read_numbers(one, other) if all(number.sides)]
-    rows = sort_rows(pd.DataFrame([number.compared() for number in numbers], columns=_COLUMNS), ["what", "setting"])
+    numbers = [number for number in _read_numbers(one, other) if all(number.values_by_seed)]
+    rows = sort_rows(pd.DataFrame([number.to_row() for number in numbers], columns=_COLUMNS), ["what", "setting"])
     width = (rows["high"] - rows["low"]).mask(rows["low"] == rows["high"], 0.0)  # infinite ends may be equal too
     clearness = (rows["difference"].abs() / width).fillna(-1.0)  # with a single seed, the width is unknown
     clearness = clearness.mask(width == 0, math.inf).mask(rows["difference"] == 0, 0.0)
@@ -85,15 +85,15 @@ def unmatched(one: Records, other: Records) -> tuple[list[str], list[str]]:
     """Return two lists of quantities in words: those only in the run `one`, and those only in the run `other`."""
     missing: tuple[list[str], list[str]] = ([], [])
     for number in _read_numbers(one, other):
-        if not all(number.sides):
-            missing[0 if number.sides[0] else 1].append(f"{number.what}: {number.setting}")
+        if not all(number.values_by_seed):
+            missing[0 if number.values_by_seed[0] else 1].append(f"{number.what}: {number.setting}")
     return missing
 
 
 def differing_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Return each key whose values differ between the manifests `one` and `other`, with both values as text."""
     parts = ("config", "seeds", "versions", "commit", "hardware")
-    flat_one, flat_other = (_flat({part: manifest.get(part) for part in parts}) for manifest in (one, other))
+    flat_one, flat_other = (_flatten({part: manifest.get(part) for part in parts}) for manifest in (one, other))
     keys = [key for key in dict.fromkeys([*flat_one, *flat_other]) if flat_one.get(key) != flat_other.get(key)]
     shown = [["—" if flat.get(key) is None else str(flat[key]) for key in keys] for flat in (flat_one, flat_other)]
     return list(zip(keys, *shown, strict=True))
@@ -105,17 +105,17 @@ class _Number:
 
     what: str
     setting: str
-    sides: tuple[dict[int, float], dict[int, float]]
+    values_by_seed: tuple[dict[int, float], dict[int, float]]
     largest: tuple[list[float], list[float]]  # per run, for an accuracy: shares of the largest class
 
-    def compared(self) -> list[Any]:
+    def to_row(self) -> list[Any]:
         """Return the row of `compare_records` for this quantity, over common seeds if the runs share at least two."""
-        one, other = self.sides
+        one, other = self.values_by_seed
         common = sorted(set(one) & set(other))
         paired = len(common) > 1
-        first, second = ([side[seed] for seed in (common if paired else sorted(side))] for side in self.sides)
-        difference = _less(fmean(second), fmean(first))
-        changes = {_less(*pair) for pair in zip(second, first, strict=True)} if paired else set()
+        first, second = ([side[seed] for seed in (common if paired else sorted(side))] for side in self.values_by_seed)
+        difference = _subtract(fmean(second), fmean(first))
+        changes = {_subtract(*pair) for pair in zip(second, first, strict=True)} if paired else set()
         low = high = difference
         if not math.isinf(difference) and changes != {0.0}:
             low, high = difference_interval(first, second, paired)
@@ -144,14 +144,14 @@ def _read_numbers(one: Records, other: Records) -> list[_Number]:
                         continue
                     whole = f"{what}, class {label}" if label else what
                     identity = (whole, *(str(row[column]) for column in columns))
-                    number = numbers.setdefault(identity, _Number(whole, _in_words(row, columns), ({}, {}), ([], [])))
-                    number.sides[place][row.get("seed", 0)] = float(share)  # an audit has no seed
+                    number = numbers.setdefault(identity, _Number(whole, _describe(row, columns), ({}, {}), ([], [])))
+                    number.values_by_seed[place][row.get("seed", 0)] = float(share)  # an audit has no seed
                     if "accuracy" in value:
                         number.largest[place].append(row.get(value.replace("accuracy", "largest_class"), math.nan))
     return list(numbers.values())
 
 
-def _in_words(row: Mapping[Any, Any], columns: Sequence[str]) -> str:
+def _describe(row: Mapping[Any, Any], columns: Sequence[str]) -> str:
     """Describe the setting of a quantity in words, by the values of `columns` in its record `row`."""
     words = []
     for name in columns:
@@ -170,16 +170,16 @@ def _in_words(row: Mapping[Any, Any], columns: Sequence[str]) -> str:
     return ", ".join(dict.fromkeys(word for word in [*words, row.get("private_model")] if word))
 
 
-def _less(one: float, other: float) -> float:
+def _subtract(one: float, other: float) -> float:
     """Return `one` minus `other`, or 0 if they differ only by rounding."""
     return 0.0 if one == other or abs(one - other) <= ROUNDING * abs(one) < math.inf else one - other
 
 
-def _flat(content: Any, where: str = "") -> dict[str, Any]:
+def _flatten(content: Any, where: str = "") -> dict[str, Any]:
     """Return the leaves of nested mappings, each with the path of keys that leads to it, prefixed by `where`."""
     if not isinstance(content, Mapping):
         return {where: content}
-    inner = [_flat(value, key_path(where, key) if where else str(key)) for key, value in content.items()]
+    inner = [_flatten(value, key_path(where, key) if where else str(key)) for key, value in content.items()]
     return {key: value for leaves in inner for key, value in leaves.items()}
 
 
@@ -195,7 +195,7 @@ def run(*, one: Path, other: Path, as_json: Json) -> None:
     Common seeds are compared in pairs. Use it to compare your own mechanism with the reference, two commits, or two
     machines.
     """
-    records = _records(one), _records(other)
+    records = _read_folder(one), _read_folder(other)
     frame, only = compare_records(*records), unmatched(*records)
     if as_json:
         rows = [{name: cell_in_json(value) for name, value in row.items()} for row in frame.to_dict("records")]
@@ -208,13 +208,13 @@ def run(*, one: Path, other: Path, as_json: Json) -> None:
             click.echo(f"Only in {folder}: {len(words)}, such as {words[0]}")
 
 
-def _records(folder: Path) -> Records:
+def _read_folder(folder: Path) -> Records:
     """Read all records below a folder, and print the number of skipped files, damaged or of other programs."""
     if not folder.is_dir():
         raise PatebenchError(f"{folder} is not a folder; give a folder with results")
     files: list[Path] = []
     skipped = 0
-    for path in _below(folder):
+    for path in _list_json_files(folder):
         try:
             kind = read_any_json(path)[0]["kind"]
         except ArtefactError:
@@ -230,7 +230,7 @@ def _records(folder: Path) -> Records:
     return read_records(files)
 
 
-def _below(folder: Path) -> list[Path]:
+def _list_json_files(folder: Path) -> list[Path]:
     """Return the JSON files below a folder, except ledgers and the reference results."""
     paths = sorted(folder.rglob("*.json"))
     return [path for path in paths if not {"reference", "ledger"} & set(path.relative_to(folder).parts)]
@@ -238,7 +238,7 @@ def _below(folder: Path) -> list[Path]:
 
 def _show_settings(one: Path, other: Path) -> None:
     """Print the settings that differ, if each folder contains exactly one run."""
-    manifests = [[path for path in _below(folder) if path.name == _MANIFEST] for folder in (one, other)]
+    manifests = [[path for path in _list_json_files(folder) if path.name == _MANIFEST] for folder in (one, other)]
     if [len(paths) for paths in manifests] != [1, 1]:
         counts = " and ".join(str(len(paths)) for paths in manifests)
         click.echo(f"Settings are compared only if each folder has one run; these have {counts} manifests.")
@@ -268,12 +268,12 @@ def _show_numbers(frame: pd.DataFrame) -> None:
 
 def _cells(row: dict[Any, Any]) -> list[str]:
     scale, unit = (100, " %") if "accuracy" in row["what"] or "recall" in row["what"] else (1, "")
-    values = [f"{scale * row[name]:.4g}{unit}{_beside(row[f'largest_class_{name}'])}" for name in ("one", "other")]
+    values = [f"{scale * row[name]:.4g}{unit}{_class_note(row[f'largest_class_{name}'])}" for name in ("one", "other")]
     difference, low, high = (f"{scale * row[name]:+.3g}" for name in ("difference", "low", "high"))
     return [row["what"], row["setting"], *values, difference, f"{low} to {high}" if row["low"] == row["low"] else "—"]
 
 
-def _beside(largest: float) -> str:
+def _class_note(largest: float) -> str:
     """Return a note with the share `largest` of the largest class, to append to an accuracy; empty for NaN."""
     return "" if math.isnan(largest) else f" (largest class {100 * largest:.4g} %)"
 

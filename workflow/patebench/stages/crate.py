@@ -71,7 +71,7 @@ def run(
     pages, workflow = _list_files(results, _RESULTS), _list_files(home, _WORKFLOW)
     if "report.html" not in pages:
         raise PatebenchError(f"{results} contains no report.html; give the folder with the page of a complete run")
-    pages |= {f"votes/{folder.name}/{place}": path for folder in votes for place, path in _exported(folder).items()}
+    pages |= {f"votes/{folder.name}/{place}": path for folder in votes for place, path in _read_export(folder).items()}
     if leaderboard is not None:
         board = _list_files(leaderboard, _BOARD)
         if "index.md" not in board:
@@ -88,7 +88,7 @@ def _list_files(folder: Path, patterns: tuple[str, ...]) -> dict[str, Path]:
     return {path.relative_to(folder).as_posix(): path for path in files}
 
 
-def _exported(folder: Path) -> dict[str, Path]:
+def _read_export(folder: Path) -> dict[str, Path]:
     """Return the files that `export_votes` wrote to `folder`, by name; raise PatebenchError if one was changed."""
     files = _list_files(folder, ("*",))
     try:
@@ -143,8 +143,8 @@ def write_crate(
     readme = f"# {crate.name}\n\n{crate.description}\n\n" + _README
     _text(crate, readme, "README.md", "contents of this folder", "text/markdown")["about"] = crate.root_dataset
     main = _workflow(crate, manifest, workflow, authors)
-    _parameters(crate, main, inputs, outputs)
-    _action(crate, manifest, main, inputs, outputs)
+    _add_parameters(crate, main, inputs, outputs)
+    _add_action(crate, manifest, main, inputs, outputs)
     crate.write(folder)
 
 
@@ -190,7 +190,7 @@ def _workflow(crate: "ROCrate", manifest: Mapping[str, Any], files: Mapping[str,
     return main
 
 
-def _parameters(crate: "ROCrate", main: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+def _add_parameters(crate: "ROCrate", main: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
     """Add a formal parameter (RO-Crate) to the workflow `main` for each input and output file."""
     for way, files in (("input", inputs), ("output", outputs)):
         for file in files:
@@ -201,7 +201,7 @@ def _parameters(crate: "ROCrate", main: Any, inputs: Sequence[Any], outputs: Seq
         main[way] = [file["exampleOfWork"] for file in files]
 
 
-def _action(
+def _add_action(
     crate: "ROCrate", manifest: Mapping[str, Any], main: Any, inputs: Sequence[Any], outputs: Sequence[Any]
 ) -> None:
     """Add the run of the workflow as an action to the crate, with its files, seeds, hardware and times."""

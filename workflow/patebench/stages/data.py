@@ -61,7 +61,7 @@ def run(
         data = with_long_tail(data, *map(int, str(ends).split(",")))
     images = {"private": data.private.x, "public": data.public.x}
     if encoders is not None:
-        outputs = [_outputs(data, encoder) for encoder in str(encoders).split(",")]
+        outputs = [_encode(data, encoder) for encoder in str(encoders).split(",")]
         public_x, private_x = (np.concatenate(side, axis=1) for side in zip(*outputs, strict=True))
         data = replace(data, private=replace(data.private, x=private_x), public=replace(data.public, x=public_x))
     for role, part, out in (("private", data.private, private), ("public", data.public, public)):
@@ -74,12 +74,12 @@ def run(
             if images[role].ndim == 4:
                 arrays["images"] = images[role]
         write_arrays(out, SAMPLES, arrays, facts)
-        _say(f"{name}: {len(part)} {role} samples of shape {part.x.shape[1:]} in {plural(data.classes, 'class')}")
+        _report(f"{name}: {len(part)} {role} samples of shape {part.x.shape[1:]} in {plural(data.classes, 'class')}")
     for note in data.notes:
-        _say(f"{name}: {note}")
+        _report(f"{name}: {note}")
 
 
-def _outputs(data: Dataset, encoder: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def _encode(data: Dataset, encoder: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return the features of the public samples and of the private records by the encoder named `encoder`.
 
     Raise PatebenchError if this encoder must be trained. Each private record is encoded alone.
@@ -98,7 +98,7 @@ def _outputs(data: Dataset, encoder: str) -> tuple[NDArray[np.float32], NDArray[
         return public, kind.outputs_alone(data.private.x, done)
 
 
-def _say(line: str) -> None:
+def _report(line: str) -> None:
     """Log `line`, and print it unless this stage was called by another command."""
     log.info(line)
     context = click.get_current_context(silent=True)

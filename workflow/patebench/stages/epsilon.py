@@ -56,11 +56,11 @@ def run(
     """
     if release and sanitise:
         raise PatebenchError("sanitised bounds are not valid for discrete noise; leave --release or --sanitise out")
-    kept = ledger, ledger_budget, ledger_delta, private
-    if not sanitise and kept != (None, None, None, None):
+    ledger_options = ledger, ledger_budget, ledger_delta, private
+    if not sanitise and ledger_options != (None, None, None, None):
         line = "--ledger and --private are only for sanitised bounds; leave them out, or give --sanitise"
         raise PatebenchError(line)
-    place = Place.of(Mode.RELEASE, *kept) if sanitise else None
+    place = Place.of(Mode.RELEASE, *ledger_options) if sanitise else None
     make_mechanism(mechanism, parameters)  # report its errors before any work or output
     check_delta(delta)
     source, read_votes = votes_file.read_source(file, votes, classes, teachers)
@@ -71,7 +71,7 @@ def run(
     unreleasable = reason_unreleasable(source)
     if unreleasable:
         click.echo(f"{file}: {unreleasable}; no release can be drawn from these votes", err=True)
-    noise = None if place is None else _noise(place, source, mechanism, parameters)
+    noise = None if place is None else _ledgered_noise(place, source, mechanism, parameters)
     account = partial(epsilon, read_votes, mechanism, parameters, delta, queries, release=release)
     result = replace(account(noise=noise, publishable=True), unreleasable=unreleasable)
     if not as_json:
@@ -86,7 +86,7 @@ def run(
         show_on_terminal(show.as_json(result))
 
 
-def _noise(place: Place, source: Artefact, mechanism: str, parameters: Mapping[str, float]) -> SanitisingNoise:
+def _ledgered_noise(place: Place, source: Artefact, mechanism: str, parameters: Mapping[str, float]) -> SanitisingNoise:
     """Return a noise source for sanitised bounds that enters each draw in the ledger at `place` before it is made."""
 
     def write_down(queries: int, divergences: Array) -> None:

@@ -78,7 +78,7 @@ def run(
         arrays = {name: np.concatenate([part[name] for part in parts]) for name in WEIGHTS}
         meta["teachers"] = teachers
     else:
-        arrays = {name: _in_order(parts, name) for name in ("votes", "test_votes") if name in first.arrays}
+        arrays = {name: _join_array(parts, name) for name in ("votes", "test_votes") if name in first.arrays}
     if "queries" in first.arrays:
         arrays["queries"] = first["queries"]
     if in_rounds := "queries_files" in first.meta:
@@ -205,19 +205,19 @@ def _gaps_and_plurality(
     return gaps, plurality
 
 
-def _in_order(parts: Sequence[Artefact], name: str) -> NDArray[Any]:
-    """Join the arrays `name` of all chunks `parts` into one, with one row per teacher in the order of their numbers."""
-    rows = sum(len(part["teachers"]) for part in parts)
-    result = np.empty((rows, *parts[0][name].shape[1:]), np.result_type(*(part[name] for part in parts)))
-    for part in parts:
+def _join_array(chunks: Sequence[Artefact], name: str) -> NDArray[Any]:
+    """Join the arrays `name` of all `chunks` into one, with one row per teacher in the order of their numbers."""
+    rows = sum(len(part["teachers"]) for part in chunks)
+    result = np.empty((rows, *chunks[0][name].shape[1:]), np.result_type(*(part[name] for part in chunks)))
+    for part in chunks:
         result[part["teachers"]] = part[name]
     return result
 
 
-def _check_teachers(parts: Sequence[Artefact], shards: Artefact) -> None:
-    """Raise ArtefactError unless the chunks `parts` contain each teacher of the partition `shards` exactly once."""
+def _check_teachers(chunks: Sequence[Artefact], shards: Artefact) -> None:
+    """Raise ArtefactError unless `chunks` contain each teacher of the partition `shards` exactly once."""
     owners: dict[int, Path] = {}
-    for part in parts:
+    for part in chunks:
         for teacher in part["teachers"].tolist():
             if teacher in owners:
                 raise ArtefactError(

@@ -36,14 +36,14 @@ def run(
         name_ledger(place, private)
     ledgers = [Ledger.read(place)] if place.is_file() else Ledger.read_all(place)
     if as_json:
-        show_on_terminal(json.dumps([_summary(ledger, delta) for ledger in ledgers], indent=1, ensure_ascii=False))
+        show_on_terminal(json.dumps([_summarise(ledger, delta) for ledger in ledgers], indent=1, ensure_ascii=False))
         return
     for ledger in ledgers:
-        _show(ledger, _summary(ledger, delta))
+        _show(ledger, _summarise(ledger, delta))
     click.echo("Draws entered in other folders, or from the same data in another form, are not included.")
 
 
-def _summary(ledger: Ledger, delta: float | None) -> dict[str, Any]:
+def _summarise(ledger: Ledger, delta: float | None) -> dict[str, Any]:
     """Return all draws in a ledger, with the ε of each draw and of all draws together at `delta`.
 
     If `delta` is None, it is the δ of the ledger's limit, or 1e-5.

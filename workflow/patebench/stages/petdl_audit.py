@@ -34,14 +34,14 @@ _RUNS, _ENTRIES, _CONFIDENCE = 2000, 8, 0.999
 Make = Callable[..., PetdlStudent]
 
 
-def audit(form: Form, settings: Settings, delta: float, known: Knowledge, x: Tensor, make: Make) -> dict[str, Any]:
+def audit(form: Form, settings: Settings, delta: float, knowledge: Knowledge, x: Tensor, make: Make) -> dict[str, Any]:
     """Audit a training of the PET-DL variant `form` with `settings`; return a dict with three keys.
 
     `audited` is a lower bound on ε at `delta`, `verdict` is the verdict on the stated ε, and `audit` contains details.
-    `known` holds the teachers' outputs on the pool samples `x`. `make` returns an untrained student.
+    `knowledge` holds the teachers' outputs on the pool samples `x`. `make` returns an untrained student.
     """
-    reaches = audit_noise(_training(form, settings, known, x, make), form.bound(settings, delta).epsilon)
-    audits = [] if reaches.audited else _audit_releases(form, settings, known.teachers, len(x))
+    reaches = audit_noise(_make_training(form, settings, knowledge, x, make), form.bound(settings, delta).epsilon)
+    audits = [] if reaches.audited else _audit_releases(form, settings, knowledge.teachers, len(x))
     mu = math.sqrt(
         sum(release.count * max(release.by_means.audited, release.by_runs.audited) ** 2 for release in audits)
     )
@@ -70,19 +70,19 @@ class _ReleaseAudit:
         return {"sort": self.sort.name.lower().replace("_", "-"), "count": self.count, "mu": mu}
 
 
-def _training(
-    form: Form, settings: Settings, known: Knowledge, x: Tensor, make: Make
+def _make_training(
+    form: Form, settings: Settings, knowledge: Knowledge, x: Tensor, make: Make
 ) -> Callable[[bool, float, int], list[NDArray[np.floating]]]:
     """Return a function for `audit_noise` that trains a student on a few samples of `x` and returns its weights.
 
-    Its arguments are True for the teachers' outputs `known`, or False for neighbouring outputs, in which the first
+    Its arguments are True for the teachers' outputs `knowledge`, or False for neighbouring outputs, in which the first
     teacher's differ; the noise multiplier; and the number of the noise stream. All students have the same initial
     weights and batches.
     """
     few = min(_SAMPLES, len(x))
     hints = min(settings.hint_epochs, 1)
     short = replace(settings, hint_epochs=hints, distillation_epochs=1, batch=_BATCH, samples=few)
-    here = known.first(few)
+    here = knowledge.first(few)
     # In the neighbouring outputs, the first teacher differs.
     there = replace(here, probabilities=here.probabilities.clone())
     there.probabilities[0] = here.probabilities[0].roll(1, -1)  # probabilities of all samples, shifted by one class

@@ -86,19 +86,19 @@ def _write_figure(name: str, records: "Records", published: "Published", folder:
         return "" if is_empty(figure) else svg(figure)
 
 
-def title_of(written: Mapping[str, Any]) -> str:
-    """Return the title of a report: the name of the configuration `written`, followed by its selected experiments.
+def title_of(configuration: Mapping[str, Any]) -> str:
+    """Return the title of a report: the name of its `configuration`, followed by the selected experiments.
 
     The experiments are left out if there are more than three. Without a name, the title lists the experiments.
     """
     from patebench.config import shown
 
-    name = written.get("name")
+    name = configuration.get("name")
     if not name:
-        named = list(shown(written)) if written.get("experiments") else []
+        named = list(shown(configuration)) if configuration.get("experiments") else []
         more = f" and {len(named) - _FEW} more" if len(named) > _FEW else ""
         return ", ".join(named[:_FEW]) + more or "default run"
-    chosen = list(shown(written)) if written.get("only") else []
+    chosen = list(shown(configuration)) if configuration.get("only") else []
     suffix = f": {', '.join(chosen)}" if 0 < len(chosen) <= _FEW else ""
     return f"{name}{suffix}"
 

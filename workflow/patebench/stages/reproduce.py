@@ -68,13 +68,13 @@ def run(
     _show_verdicts(verdicts, values[0])
 
 
-def _find_row(asked: str, rows: Iterable[str]) -> str:
-    """Return the name in `rows` that equals `asked` except for case and punctuation.
+def _find_row(wanted: str, rows: Iterable[str]) -> str:
+    """Return the name in `rows` that equals `wanted` except for case and punctuation.
 
-    Without such a name, return the only one that contains the words of `asked` in order. Raise PatebenchError if no
+    Without such a name, return the only one that contains the words of `wanted` in order. Raise PatebenchError if no
     name or several names fit.
     """
-    words = _words(asked)
+    words = _words(wanted)
     matching = [name for name in rows if _words(name) == words]
     if words and not matching:
         for name in rows:
@@ -83,13 +83,13 @@ def _find_row(asked: str, rows: Iterable[str]) -> str:
                 matching.append(name)
     if not matching:
         raise PatebenchError(
-            f"no table of a paper has the row '{asked}'{nearest(asked, rows)}; `patebench reproduce` lists all rows",
+            f"no table of a paper has the row '{wanted}'{nearest(wanted, rows)}; `patebench reproduce` lists all rows",
             code="unknown-name",
         )
     if len(matching) > 1:
         shown = listing([f"'{name}'" for name in matching])
         raise PatebenchError(
-            f"'{asked}' matches {len(matching)} rows: {shown}; give the full name of one", code="ambiguous-name"
+            f"'{wanted}' matches {len(matching)} rows: {shown}; give the full name of one", code="ambiguous-name"
         )
     return matching[0]
 

@@ -57,7 +57,7 @@ def run(
         raise ArtefactError(chunk, fault, "give the total number of teachers")
     check_protects(source, draws.mode)
     check_size_of_delta(draws.mode, teachers, ledger_delta, votes=source)
-    votes = _votes(source, mechanism, noise_shares)
+    votes = _read_votes(source, mechanism, noise_shares)
     # The worst-case cost does not depend on the votes, so dummy votes of all teachers suffice.
     zeros = np.zeros((teachers, votes.queries), dtype=np.int8)
     dummy = Votes.of(zeros, classes, abstentions=votes.abstentions)
@@ -86,7 +86,7 @@ def run(
         write_arrays(path, SHARES, {"shares": held, **known}, {**meta, "aggregator": i + 1})
 
 
-def _votes(chunk: Artefact, name: str, mechanism: NoiseShares) -> Votes:
+def _read_votes(chunk: Artefact, name: str, mechanism: NoiseShares) -> Votes:
     """Return the votes of a chunk; raise ArtefactError if the mechanism `name` cannot aggregate them securely."""
     if "queries_files" in chunk.meta:
         raise ArtefactError(

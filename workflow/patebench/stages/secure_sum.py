@@ -41,12 +41,12 @@ def run(
     meta = {**shared_facts(first), "aggregator": first.meta["aggregator"]}
     sessions = {str(part["teachers"].min()): part.meta["session"] for part in held}
     arrays = {"sum": sums, "teachers": np.sort(teachers), **query_arrays(first)}
-    with _once(held, out):
+    with _mark_summed(held, out):
         write_arrays(out, SHARE_SUM, arrays, {**meta, "sessions": dict(sorted(sessions.items()))})
 
 
 @contextmanager
-def _once(shares: Sequence[Artefact], out: Path) -> Iterator[None]:
+def _mark_summed(shares: Sequence[Artefact], out: Path) -> Iterator[None]:
     """Mark released `shares` as summed while the context writes their sum to `out`.
 
     Raise ArtefactError if a share is already marked: a second sum with other teachers would reveal more about its

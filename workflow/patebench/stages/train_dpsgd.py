@@ -89,7 +89,7 @@ def run(
     def random(what: str) -> torch.Generator:
         return torch.Generator().manual_seed(derive(seed, stream, what))
 
-    name, model = _model(training, x, y, public, encoder, random("views"), derive(seed, stream, "weights"))
+    name, model = _build_model(training, x, y, public, encoder, random("views"), derive(seed, stream, "weights"))
     sampler = PoissonSampler(rate, random("sampling"))
     noisy = NoisySteps(sampler, len(x), noise=noise, clip=chosen["clip"], rng=random("noise"))
 
@@ -137,18 +137,18 @@ def run(
     write_json(out, "train_dpsgd", result)
 
 
-def _model(
+def _build_model(
     training: DpsgdParameters,
     x: NDArray[Any],
     y: NDArray[np.integer],
     pool: Artefact,
     encoder: Path | None,
-    views: "torch.Generator",
-    weights: int,
+    view_rng: "torch.Generator",
+    weight_seed: int,
 ) -> tuple[str, "PrivateModel"]:
     """Return the name of the architecture, and the untrained model for private training on samples `x` with labels `y`.
 
-    `views` is the random generator of augmented views, and `weights` the seed of the initial weights.
+    `view_rng` is the random generator of augmented views, and `weight_seed` the seed of the initial weights.
     """
     from patebench.baselines.clipped_models import LinearModel, NetworkModel, with_new_head
     from patebench.features import contrast
@@ -171,9 +171,9 @@ def _model(
         net, standardise, name = with_new_head(learnt.net, classes), learnt.standardise, "encoder"
     else:
         name = training.model or ("tanh-cnn" if pool["x"].ndim == 4 else "mlp")
-        with weights_from(weights):
+        with weights_from(weight_seed):
             net, standardise = untrained_network(name, pool["x"], classes, training.compression or 1)
-    return name, NetworkModel(net, standardise, x, y, views=several, rng=views)
+    return name, NetworkModel(net, standardise, x, y, views=several, rng=view_rng)
 
 
 command = stage_command(run, threads)

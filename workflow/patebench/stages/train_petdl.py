@@ -68,7 +68,7 @@ def run(
     check_together(pool=public, test=test_set, votes=source)
     check_pool_protection(public)
     check_size_of_delta(Mode.SEEDED, len(source["votes"]), parameters.delta, votes=source)
-    known, layer = _knowledge(chunk, source)
+    known, layer = _read_knowledge(chunk, source)
     form: Form = FORMS.load(parameters.form)
     settings = form.settled(parameters.model_dump(), len(public["x"]), known.hints is not None)
     assert settings.samples is not None
@@ -140,7 +140,7 @@ def run(
     write_json(out, "train_petdl", result)
 
 
-def _knowledge(paths: Sequence[Path], votes: Artefact) -> "tuple[Knowledge, str]":
+def _read_knowledge(paths: Sequence[Path], votes: Artefact) -> "tuple[Knowledge, str]":
     """Return all teachers' outputs on the pool, and the name of the layer of their hints, from the chunks at `paths`.
 
     Raise PatebenchError if these are not exactly the chunks from which `votes` were joined.

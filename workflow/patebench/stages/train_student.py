@@ -74,7 +74,7 @@ def run(
     whole = student_data(samples, released, queries, extracted, whole_table=whole_table)
     whole = replace(whole, features=read_encoder(encoder, samples).features if encoder else None)
     if sees_images(parameters.method) and "images" in samples.arrays:
-        whole = _of_images(whole, samples)
+        whole = _use_images(whole, samples)
         samples, test_set = (replace(part, arrays={**part.arrays, "x": part["images"]}) for part in (samples, test_set))
     share = parameters.hold_out or 0.0
     held = generator(seed, stream, "hold-out").permutation(whole.labelled)[: int(share * len(whole.labelled))]
@@ -137,7 +137,7 @@ def run(
     write_json(out, "train_student", result)
 
 
-def _of_images(data: StudentData, samples: Artefact) -> StudentData:
+def _use_images(data: StudentData, samples: Artefact) -> StudentData:
     """Return `data` with the pool's stored images as samples; a sample's features are still those of its encoder."""
     vectors = data.features(samples["x"]) if data.features else None
 
@@ -149,11 +149,11 @@ def _of_images(data: StudentData, samples: Artefact) -> StudentData:
     return replace(data, pool=samples["images"], features=features)
 
 
-def accuracy_on_test(student: Student, test_set: Artefact, most: int | None = None) -> dict[str, Any]:
-    """Return the accuracies of `student` (keys: see `class_accuracy`) on the first `most` test samples; None: all."""
+def accuracy_on_test(student: Student, test_set: Artefact, limit: int | None = None) -> dict[str, Any]:
+    """Return the accuracies of `student` (keys: see `class_accuracy`) on the first `limit` test samples; None: all."""
     with locate_faults(test_set):
-        predicted = predict(student, test_set["x"][:most])
-    return class_accuracy(test_set["y"][:most], predicted, test_set.meta["class_names"])
+        predicted = predict(student, test_set["x"][:limit])
+    return class_accuracy(test_set["y"][:limit], predicted, test_set.meta["class_names"])
 
 
 def student_of_labels(
