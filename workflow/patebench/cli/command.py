@@ -139,7 +139,7 @@ def _take_parameters(arguments: dict[str, Any], model: type[Parameters], needed:
 
 
 def _option(key: str, field: FieldInfo, needed: bool) -> click.Option:
-    """Return the option for the field `key` of a `Parameters` class; `needed` is True if the class has no default."""
+    """Return the option for the field `key` of a `Parameters` class; required if `needed` and without a default."""
     kind, several = _option_type(field.annotation)
     names = [_argument_name(key), f"--{option_name(key)}" + (f"/--no-{option_name(key)}" if kind is bool else "")]
     default = "" if field.is_required() or field.default in (None, (), False) else f" [default: {field.default}]"

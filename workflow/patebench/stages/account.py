@@ -1,4 +1,4 @@
-"""Stage `account`: compute every bound on ε for a label set."""
+"""Stage `account`: compute every bound on ε for the labels in a file."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -274,7 +274,7 @@ def _bound_whole_pool(
 def _budget_bounds(
     labels: Artefact, mechanism: Mechanism, votes: Votes, queries: Sequence[int], delta: float
 ) -> list[Bound]:
-    """Return the ε of the budget at which the labels stopped as a bound for each number in `queries`.
+    """Return the ε of the labels' budget as a bound, once for each number in `queries`.
 
     Return no bounds if `delta` is below the δ of the budget. Raise ArtefactError if the answered queries are not
     exactly those that the budget allows.

@@ -61,8 +61,8 @@ def run(
     before it is drawn, and an existing file is never overwritten. With --budget, queries are answered in order until
     the next query could exceed the budget.
 
-    Labels of a round are appended to those of earlier rounds. In a round, some mechanisms label a query that the
-    teachers do not answer with the student's own prediction, by a public rule.
+    Labels of a round are appended to those of earlier rounds. In a round, some mechanisms use the student's prediction
+    as the label of a query that the teachers do not answer, by a public rule.
     """
     draws, checked = Draws.of(release, seed, stream), make_mechanism(mechanism, parameters)
     if release:

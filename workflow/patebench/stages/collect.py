@@ -48,9 +48,10 @@ def run(
 ) -> None:
     """Collect all results of one ensemble as flat records: its label sets, their bounds and the students.
 
-    Votes in rounds give no ensemble record, because they cover only the few samples that a student selected. Imported
-    votes without true labels give none either, because their accuracy is unknown. Students and bounds are matched to
-    label sets by digest. Files of other votes, another pool or other labels are refused.
+    There is no record of the ensemble itself if it voted in rounds, because such votes cover only the few samples that
+    a student selected. There is none for imported votes without true labels, because their accuracy is unknown.
+    Students and bounds are matched to label sets by digest. Files of other votes, another pool or other labels are
+    refused.
     """
     source, vote_matrix = read_votes(votes)
     truths = None if truth is None else read_arrays(truth, TRUTH)

@@ -29,7 +29,7 @@ def run(
     benchmarks: Annotated[Path, "Folder of Snakemake's benchmark files."],
     out: Annotated[Path, "Output file with the manifest."],
 ) -> None:
-    """Write versions, commit, hardware, configuration, seeds and times, and the inputs and contents of the report."""
+    """Write the manifest: versions, commit, hardware, configuration, seeds, times, inputs and content of the report."""
     from patebench.config import validate
     from patebench.reporting.figures import FIGURES
     from patebench.reporting.tables import TABLES

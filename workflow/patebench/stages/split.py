@@ -33,7 +33,7 @@ def run(
 
     Test samples that equal a pool sample byte for byte are left out; their number is logged and stored in the test set
     as `removed_duplicates`. The array `row` contains positions in the public data. Private data are not read, because
-    pool and test set are public. A shift (--pool-shift) changes only the pool.
+    pool and test set are public. A shift of images (--pool-shift) changes only the pool.
 
     With --protects labels, the samples of the private data are public, and only their labels are private. The pool is
     drawn from these samples, sorted by a hash that does not depend on labels, and `row` contains positions in this

@@ -118,7 +118,7 @@ def run(
 
 
 def _private_labels(samples: Artefact, pool: Artefact) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the samples of the pool and their private labels, both in the order of the pool, from private `samples`.
+    """Return the pool's samples `x` and their private labels `y`, both from `samples` in the order of the pool.
 
     Raise ArtefactError if the pool was made from other samples.
     """

@@ -57,8 +57,8 @@ def run(
     """Train a chunk of teachers, and write their votes on the pool (or the --selected queries) and on the test set.
 
     The random stream of a teacher depends on its number, so the votes do not depend on the chunk size. With --soft, the
-    sum of the chunk's teachers' probabilities on the pool is stored for each given temperature, for distillation. With
-    --hints, the probabilities and hints of each teacher on the pool are stored, for PET-DL.
+    sum of the probabilities of all teachers in the chunk is stored for each given temperature, for distillation. With
+    --hints, the probabilities and hints of each teacher are stored, for PET-DL. Both are for the queries.
 
     A model that votes with public features is not trained; it needs --features of the pool and their --encoder. Such a
     model can vote in rounds. Then --selected lists the queries of all rounds so far, in order. The votes are on the
