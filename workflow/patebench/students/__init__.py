@@ -1,14 +1,14 @@
 """Students learn from released labels and public samples, never from votes, counts or true labels.
 
-A method is a callable (StudentData, StudentConfig, seed) → StudentTrainer (`interface.py`), which sees no other data.
-The shared loop (`student_training.py`) calls the trainer's epochs, and only stages read and write files. Methods that
-need votes, such as distillation, are not students. The registry entry of a method has these facts:
+A student method is a callable (StudentData, StudentConfig, seed) → StudentTrainer (`interface.py`), which sees no other
+data. The shared loop (`student_training.py`) calls the trainer's epochs, and only stages read and write files. Methods
+that need votes, such as distillation, are not students. The registry entry of a method has these facts:
 
 - `options`: which of "model" and "recipe" users may choose;
 - `unlabelled` (default True): the method learns from samples of the pool without a label;
 - `needs_features` (default False): the method needs features of the pool;
-- `reads_table` (default False): the method reads a released table instead of labels;
-- `sees_images` (default False): if samples are features of images, the method learns from these images instead.
+- `reads_table` (default False): the method uses the whole released table of noisy counts;
+- `sees_images` (default False): if samples are features of images, the method learns from the images instead.
 
 Acquisition strategies select the samples to query next (`acquisition.py`). The entry of a strategy has these facts:
 
@@ -76,7 +76,7 @@ selects_by_features = STRATEGIES.flag("needs_features")
 
 
 def takes(method: str, option: str) -> bool:
-    """Return True if users may choose `option`, "model" or "recipe", for `method`.
+    """Return True if users may set `option` ("model" or "recipe") for the student method `method`.
 
     Raises PatebenchError for an unknown method.
     """
@@ -84,7 +84,7 @@ def takes(method: str, option: str) -> bool:
 
 
 def refuse_choice(method: str, option: str) -> None:
-    """Raise PatebenchError if users may not choose `option`, "model" or "recipe", for `method`."""
+    """Raise PatebenchError if users may not set `option` ("model" or "recipe") for the student method `method`."""
     if not takes(method, option):
         takers = ", ".join(name for name in STUDENTS if takes(name, option))
         line = (
@@ -94,5 +94,5 @@ def refuse_choice(method: str, option: str) -> None:
 
 
 def initial_strategy(strategy: str) -> str:
-    """Return the strategy of the first round: `strategy` itself, or random if it needs a student."""
+    """Return the acquisition strategy of the first round: `strategy`, or "random" if `strategy` needs a student."""
     return "random" if STRATEGIES.fact(strategy, "needs_student", True) else strategy

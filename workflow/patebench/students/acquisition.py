@@ -32,18 +32,19 @@ BATCH, STEPS, LEARNING_RATE = 64, 300, 1e-3
 
 
 def random(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Return the first `queries` unqueried positions in the order of the pool, which the split has shuffled.
+    """Return the first `queries` unqueried positions of the pool, which the stage `split` has shuffled.
 
-    A first round therefore queries the same samples as the beginning of a release for the whole pool.
+    A first round therefore queries the same samples as the beginning of a release for the whole pool. `seed` is not
+    used.
     """
     return state.unqueried[:queries]
 
 
 def least_confident(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Return the positions of the unqueried samples with the lowest confidence, the lowest first.
+    """Return the pool positions of the `queries` least confident unqueried samples, the least confident first.
 
-    Confidence is the student's highest class probability: least-confidence sampling (PATE 2017, Appendix C.2, third
-    attempt).
+    The confidence of a sample is the student's highest class probability for it. This is least-confidence sampling
+    (PATE 2017, Appendix C.2, third attempt). `seed` is not used.
     """
     assert state.predictions is not None
     confidence = state.predictions[state.unqueried].max(axis=1)
@@ -51,13 +52,13 @@ def least_confident(state: AcquisitionState, queries: int, seed: int) -> NDArray
 
 
 def prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Return the positions of typical samples: one from each of the largest clusters that contain no earlier query.
+    """Return the pool positions of `queries` typical samples, one in each of the largest clusters not queried before.
 
     The method follows Hacohen et al. 2022, *Active learning on a budget: opposite strategies suit high and low
-    budgets*: learnt features are divided into as many clusters as there are earlier and new queries, and each cluster
-    gets one query, here the sample nearest to its mean. With few labels, typical samples teach more than doubtful ones,
-    and teachers agree on typical samples, so noise changes fewer labels. The pool is public and clusters need no label,
-    so this choice costs no privacy.
+    budgets*. k-means divides the pool's features into as many clusters as there are earlier and new queries together.
+    Each new query is the sample nearest to the mean of its cluster. With few labels, typical samples teach more than
+    uncertain ones. Teachers also agree on typical samples, so noise changes fewer labels. The pool is public and
+    clusters need no label, so this choice costs no privacy.
 
     `seed` is not used. The first prototypes of a pool are the same for all releases, so that mechanisms and students
     can be compared query by query.
@@ -74,12 +75,13 @@ def prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.i
 
 
 def unsure_prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Return the positions of typical samples among those of which the student is least confident.
+    """Return the pool positions of `queries` typical samples among the least confident unqueried samples.
 
-    The method follows Zhdanov 2019, *Diverse mini-batch active learning*: the 10 · `queries` least confident samples
-    are clustered with weights 1 minus confidence, and each query is the sample nearest to a cluster's mean. Without
-    clusters, the least confident samples are often near-duplicates or outliers. If records vote on their nearest query,
-    such queries get few votes, and noise hides their labels. `seed` is not used.
+    Confidence is the student's highest class probability. The method follows Zhdanov 2019, *Diverse mini-batch active
+    learning*. k-means clusters the 10 · `queries` least confident samples, each with the weight 1 − confidence. Each
+    query is the sample nearest to the mean of a cluster. Without clusters, the least confident samples are often
+    near-duplicates or outliers. If private records vote on their nearest query, such queries get few votes, and noise
+    hides their labels. `seed` is not used.
     """
     features, predictions = state.features, state.predictions
     assert features is not None
@@ -91,11 +93,12 @@ def unsure_prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArr
 
 
 def binary_experts(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Return positions, in random order, of samples for which binary experts (one per class) are unconfident.
+    """Return the pool positions of `queries` unqueried samples on which binary experts are unconfident.
 
-    This is the second attempt of PATE 2017, Appendix C.2. If too few samples are unconfident, random other samples
-    follow, so that the number of queries is always the same and strategies can be compared. Raises PatebenchError if
-    the data have too few classes for the rule of `unconfident`.
+    A binary expert is a model that distinguishes one class from all others; see `unconfident` for the rule (PATE 2017,
+    Appendix C.2, second attempt). The order is random. If too few samples are unconfident, random other samples follow,
+    so strategies can be compared at the same number of queries. Raises PatebenchError if the data have too few classes
+    for the rule.
     """
     if state.data.classes <= OTHERS:
         raise PatebenchError(
@@ -111,20 +114,20 @@ def binary_experts(state: AcquisitionState, queries: int, seed: int) -> NDArray[
 
 
 def unconfident(scores: NDArray[np.floating]) -> NDArray[np.bool_]:
-    """Return a mask (samples,) that is True where the experts are unconfident by the rule of PATE 2017.
+    """Return a mask (samples,) that is True where the binary experts are unconfident by the rule of PATE 2017.
 
-    By this rule, all scores are below `CANDIDATE` (0.9), and more than `OTHERS` (4) of them are above `OTHER` (0.1).
-    `scores` (samples, classes) are the probabilities that each expert gives to its own class.
+    `scores` (samples, classes) are the probabilities that each expert gives to its own class. By the rule, all scores
+    of a sample are below `CANDIDATE` (0.9), and more than `OTHERS` (4) of them are above `OTHER` (0.1).
     """
     ordered = np.sort(scores, axis=1)
     return (ordered[:, -1] < CANDIDATE) & (ordered[:, -1 - OTHERS] > OTHER)
 
 
 def expert_scores(state: AcquisitionState, samples: NDArray[np.intp], seed: int) -> NDArray[np.float64]:
-    """Return each expert's probability that a sample belongs to its class (samples, classes).
+    """Return the probability of each class, estimated by the binary expert of this class: (samples, classes).
 
-    `samples` are positions in the pool. Each expert is trained on all labels released so far to distinguish its class
-    from all others.
+    `samples` are positions in the pool. The expert of a class is the model of `state.config`, trained on all labels
+    released so far to distinguish this class from all others.
     """
     from patebench.models import make_learner
     from patebench.students.supervised import model_and_recipe
@@ -142,11 +145,11 @@ def expert_scores(state: AcquisitionState, samples: NDArray[np.intp], seed: int)
 
 
 def siamese(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Return the positions of images least similar to all labelled images and to each other, chosen one by one.
+    """Return the pool positions of `queries` unqueried images, least similar to labelled images and to each other.
 
-    The similarity of two images is estimated by a Siamese network (PATE 2017, Appendix C.2, first attempt; Bromley et
-    al. 1993, Koch 2015), which learns whether two views show the same image. An image that is similar to a labelled one
-    need not be queried. Raises PatebenchError if the samples are not images.
+    The images are chosen one by one (`farthest`), since an image similar to a labelled one need not be queried. A
+    Siamese network learns whether two random views show the same image, and estimates the similarity (PATE 2017,
+    Appendix C.2, first attempt; Bromley et al. 1993, Koch 2015). Raises PatebenchError if the samples are not images.
     """
     import torch
 
@@ -163,10 +166,10 @@ def siamese(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp
 
 
 def train_siamese(pool: "Tensor", seed: int) -> "Siamese":
-    """Return a network trained to decide whether two random views show the same image of `pool` (images, …).
+    """Return a Siamese network, trained to decide whether two random views show the same image of `pool`.
 
-    The network is on the device of `models.device`. Its initial weights come from torch's global generator, all other
-    draws from `seed`.
+    `pool` is a tensor (images, channels, height, width). The network is on the device of `models.device`. Its initial
+    weights come from torch's global generator, all other random draws from a generator with seed `seed`.
     """
     import torch
     import torch.nn.functional as F
@@ -195,11 +198,12 @@ def train_siamese(pool: "Tensor", seed: int) -> "Siamese":
 def farthest(
     network: Any, features: "Tensor", labelled: NDArray[np.integer], candidates: NDArray[np.intp], queries: int
 ) -> NDArray[np.intp]:
-    """Return `queries` of the `candidates` (positions in the pool) that are least similar to earlier images.
+    """Return `queries` of the `candidates` that are least similar to earlier images, in the order of choice.
 
-    Earlier images are the `labelled` ones and the candidates already chosen. Each choice is the candidate with the
-    lowest maximum, over the earlier images, of the logit that both images are equal. `network`(first, second) returns
-    this logit for rows of `features` (samples, features).
+    Each choice is the candidate whose largest similarity to an earlier image is the smallest. Earlier images are those
+    at `labelled` and the candidates chosen before. `labelled` and `candidates` are positions in the pool. The
+    similarity of two images is the logit `network`(first, second) that they are equal, for rows of `features` (samples,
+    features).
     """
     import torch
 

@@ -19,7 +19,7 @@ _NO_LABEL = -1
 
 
 class StudentInputError(PatebenchError, ValueError):
-    """Error for samples or labels that a student cannot use; also a ValueError, as scikit-learn expects."""
+    """Error for samples or labels that a student cannot use; it is also a ValueError, as scikit-learn expects."""
 
 
 class Student(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -27,16 +27,16 @@ class Student(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    method : name of a method in `students.STUDENTS`.
-    model, recipe, epochs : options of the method; if None, the method chooses them for the kind and size of the pool.
-        Some methods accept no options.
-    classes : number of classes; by default one more than the largest label.
+    method : name of a student method in the registry `students.STUDENTS`.
+    model, recipe, epochs : name of the model, name of the training recipe, and number of passes over the training data;
+        if None, the method chooses by the type and size of the pool. Some methods accept no model or no recipe.
+    classes : number of classes; by default one more than the largest label, and at least 2.
     seed : base of all random draws; the same arguments give the same student on the same machine.
 
     Attributes
     ----------
     classes_ : (classes,) int array 0 … classes − 1.
-    curve_ : learning curve, one row per epoch.
+    curve_ : learning curve: a list with a dict of measured values per epoch.
     shape_ : shape of one sample.
     trainer_ : the trained student.
     n_features_in_, feature_names_in_ : for a table, the number of its columns, and their names if it was a DataFrame.
@@ -64,8 +64,8 @@ class Student(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : images of bytes, (samples, channels, height, width) or grey ones (samples, height, width), or a table
-            (samples, features) of numbers, also as a DataFrame.
+        X : the pool: uint8 images (samples, channels, height, width), uint8 grey images (samples, height, width), or a
+            table of numbers (samples, features), also as a DataFrame.
         y : (samples,) int array or Series: labels 0 … classes − 1, and −1 for samples without a label.
 
         Raises
@@ -91,7 +91,7 @@ class Student(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return log-probabilities (samples, classes) of samples `X` with the type and shape of the pool's samples."""
+        """Return class log-probabilities (samples, classes) of samples `X`, of the pool's type and shape."""
         check_is_fitted(self)
         samples = _convert_samples(X)
         if samples.ndim == 2 == len(self.shape_) + 1 and samples.shape[1:] != self.shape_:
@@ -110,7 +110,7 @@ class Student(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.trainer_.log_probabilities(samples)
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the class probabilities (samples, classes) of samples `X`; each row sums to 1."""
+        """Return class probabilities (samples, classes) of samples `X`; each row sums to 1."""
         shares = np.exp(self.predict_log_proba(X))
         return shares / shares.sum(axis=1, keepdims=True)
 
@@ -120,7 +120,7 @@ class Student(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _convert_samples(x: ArrayLike) -> NDArray[Any]:
-    """Check samples, and copy them as uint8 images or a float32 table."""
+    """Return a checked copy of samples `x`: uint8 images (samples, channels, height, width) or a float32 table."""
     array = check_array("samples", x)
     images = array.ndim in (3, 4) and array.dtype == np.uint8
     table = array.ndim == 2 and array.dtype.kind in ("fiub" if frame_of(x) is not None else "fiu")
@@ -147,7 +147,7 @@ def _check_index(x: ArrayLike, y: ArrayLike) -> None:
 
 
 def _check_labels(labels: ArrayLike, samples: int, classes: int | None) -> tuple[NDArray[np.int64], int]:
-    """Check labels, and return them with the number of classes."""
+    """Return the checked `labels` (`samples`,) and the number of classes, from the labels if `classes` is None."""
     array = check_array("labels", labels)
     if array.shape != (samples,) or array.dtype.kind not in "iu":
         raise StudentInputError(

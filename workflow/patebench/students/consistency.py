@@ -1,15 +1,15 @@
 """Consistency under strong augmentation, after FixMatch (Sohn et al. 2020), made robust to wrong labels.
 
-The EMA of the student's weights (a mean teacher, Tarvainen & Valpola 2017) predicts labels for weak views of the pool's
-samples. Where the EMA is confident, the student learns its label on a strong view. The confidence threshold falls
-during training: late in training the EMA is right about most samples, and a sample that never passes the threshold is
-never learnt. On large pools, released labels are cleaned first (`cleaned`).
+The EMA of the student's weights (a mean teacher, Tarvainen & Valpola 2017) predicts labels for weakly augmented samples
+of the pool (weak views). Where the EMA is confident, the student learns its label on a strong view. The confidence
+threshold falls during training: the EMA becomes right about most samples, and samples below the threshold are never
+learnt. On large pools, labels that look wrong are removed first (`cleaned`).
 
-If records voted on clusters of the pool and a noisy table was released, `trainer_in_clusters` uses the whole table: the
-EMA's predictions for each cluster are scaled so that their mean moves towards the cluster's row (`ClusterAlignment`).
-A cluster with 90 % of its votes for one class and 10 % for another then teaches both, although its query has only one
-label. Table and labels lose their weight during training, because the EMA is more often right about a sample than its
-cluster. The table is public, so this costs no privacy.
+If records voted on clusters of the pool and a noisy table was released, `trainer_in_clusters` uses the whole table. It
+scales the EMA's predictions for each cluster so that their mean moves towards the class shares in the cluster's row
+(`ClusterAlignment`). A cluster with 90 % of its votes for one class and 10 % for another then teaches both, although
+its query has only one label. The weights of table and labels fall during training, because the EMA's prediction for a
+sample is more often right than the label of its cluster. The table is public, so this costs no privacy.
 """
 
 import math
@@ -46,10 +46,10 @@ _ABOVE_NOISE, _FLOOR, _PURE, _CLUSTER_DECAY, _FADE = 3.0, 0.1, 0.9, 0.97, 0.6
 
 
 class ClusterAlignment(nn.Module):
-    """Module that scales predicted probabilities so that their mean over each cluster moves towards given shares.
+    """Module that scales predicted class probabilities so that their mean in each cluster moves towards target shares.
 
-    `clusters` (samples,) is the cluster of each sample of the pool, `shares` (clusters, classes) are the estimated
-    shares of the classes in each cluster, and `guessed` (clusters, classes) the moving averages of mean predictions.
+    `clusters` (samples,) is the cluster of each sample of the pool. `shares` (clusters, classes) are the target shares
+    of the classes in each cluster, and `guessed` (clusters, classes) are moving averages of its mean prediction.
     """
 
     clusters: Tensor
@@ -64,9 +64,10 @@ class ClusterAlignment(nn.Module):
 
     @torch.no_grad()
     def forward(self, probabilities: Tensor, rows: Tensor, weight: float) -> Tensor:
-        """Return the `probabilities` (samples, classes) of the samples at `rows` (samples,) of the pool, aligned.
+        """Return aligned `probabilities` (samples, classes) of samples at positions `rows` (samples,) in the pool.
 
-        Their means are first added to `guessed`. `weight` 1 aligns fully, 0 not at all.
+        First, `guessed` is updated with the mean of `probabilities` in each cluster. Then probabilities are multiplied
+        by (`shares` / `guessed`)^`weight` and normalised: `weight` 1 aligns fully, 0 not at all.
         """
         clusters = self.clusters[rows.to(self.clusters.device)]
         members = torch.bincount(clusters, minlength=len(self.shares))[:, None]
@@ -78,10 +79,10 @@ class ClusterAlignment(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class ConsistencySettings(SemiSupervisedSettings):
-    """Settings of the consistency term.
+    """Settings of consistency training, in which the student learns labels that the EMA of its weights predicts.
 
-    The student learns a label that the EMA predicts if its probability is above a threshold, which falls from
-    `confident` to `confident_last`. The weight of the consistency term rises over the first share `ramp` of the
+    A predicted label is learnt if its probability is above a threshold. The threshold falls from `confident` to
+    `confident_last` during training. The weight of these labels rises from 0 to 1 over the first share `ramp` of the
     training.
     """
 
@@ -93,7 +94,10 @@ class ConsistencySettings(SemiSupervisedSettings):
 
 
 class ConsistencyTrainer(SemiSupervisedTrainer):
-    """Trainer by cross-entropy of released labels, and of the EMA's confident predictions, both on strong views."""
+    """Trainer that minimises cross-entropy to released labels, and to the EMA's confident and aligned predictions.
+
+    The student sees strongly augmented samples; the EMA of its weights predicts for weakly augmented ones.
+    """
 
     hyperparameters: ConsistencySettings
 
@@ -104,11 +108,11 @@ class ConsistencyTrainer(SemiSupervisedTrainer):
         super().__init__(data, model, settings, alignment=self.alignment)
 
     def align(self, probabilities: Tensor, batch: Batch) -> Tensor:
-        """Return the `probabilities` (samples, classes) that the EMA predicts for `batch.x`, aligned."""
+        """Return the EMA's `probabilities` (samples, classes) for `batch.x`, aligned to estimated class shares."""
         return self.alignment(probabilities)
 
     def label_weight(self, done: float) -> float:
-        """Return the weight of the released labels when the share `done` of the training is done."""
+        """Return the weight of the loss on released labels; `done` is the share of training steps taken (0 to 1)."""
         return 1.0
 
     def losses(self, batch: Batch) -> Mapping[str, Tensor]:
@@ -126,7 +130,10 @@ class ConsistencyTrainer(SemiSupervisedTrainer):
 
 
 class ClusterTrainer(ConsistencyTrainer):
-    """Consistency trainer with a `ClusterAlignment`; table and labels lose their weight during training."""
+    """Consistency trainer that aligns predictions in each cluster of the pool to target shares (`ClusterAlignment`).
+
+    The weights of this alignment and of released labels fall from 1 to 0 over the first share `_FADE` of the training.
+    """
 
     def align(self, probabilities: Tensor, batch: Batch) -> Tensor:
         return self.alignment(probabilities, batch.rows, self.label_weight(batch.done))
@@ -140,9 +147,10 @@ def _settings(data: StudentData, config: StudentConfig) -> ConsistencySettings:
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the consistency trainer of the model in `config`, by default of a network that suits the pool.
+    """Return the consistency trainer of the model in `config` or, if it is None, of a default model for the pool.
 
-    Draws from torch's global generator, which `student_training.train` seeds.
+    In pools of at least `LARGE` samples, labels that look wrong are removed first (`cleaned`). Draws come from torch's
+    global generator, which `student_training.train` seeds.
     """
     settings = _settings(data, config)
     remaining = _clean_labels(data, config, settings) if len(data.pool) >= LARGE else data
@@ -152,10 +160,11 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
 
 
 def trainer_in_clusters(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the consistency trainer whose predictions for each cluster are aligned to its row of the released table.
+    """Return the consistency trainer that aligns predictions in each cluster to its row of the released table.
 
-    Queries whose rows have no clear class get no label. Draws from torch's global generator. Raises PatebenchError if
-    no table of single votes was released, or no row has a clear class.
+    A query keeps its label only if one class has at least 90 % of the counts in its row (`_PURE`). Counts within the
+    noise are set to a small value first. Draws from torch's global generator. Raises PatebenchError if no row has such
+    a class, or if `data` contain no features or no table to which each record added one vote.
     """
     table = data.table
     if table is None or data.features is None or table.neighbours or table.weighted:
@@ -177,7 +186,7 @@ def trainer_in_clusters(data: StudentData, config: StudentConfig, seed: int) -> 
 
 
 def _clean_labels(data: StudentData, config: StudentConfig, settings: ConsistencySettings) -> StudentData:
-    """Return `data` without the labels to which small networks give a low probability after a short training."""
+    """Return `data` without the labels that `cleaned` removes, judged by networks after a short training."""
     short = replace(settings, epochs=math.ceil(settings.epochs / _CLEANING_SPEED_UP))
 
     def train(part: StudentData) -> Student:
@@ -201,13 +210,13 @@ _LEAST = 0.05
 
 
 def cleaned(data: StudentData, train: Callable[[StudentData], Student]) -> StudentData:
-    """Return `data` without the labels to which students trained on other labels give a probability below 0.1.
+    """Return `data` without labels to which students trained on other labels give a probability below 0.1.
 
-    Noise makes some labels wrong. Labels are divided into folds. For each fold, `train` trains a student on the labels
-    of all other folds, and this student judges the labels of the fold (cross-fitting after Northcutt et al. 2021,
-    *Confident learning*). A wrong label on which most teachers agree looks probable and is kept. If less than 5 %
-    or more than 25 % of the labels are improbable, all labels are kept. Labels of classes with fewer labels than folds
-    are always kept. Folds are stratified by class and drawn from torch's global generator.
+    Noise makes some labels wrong. Labels are divided into folds, stratified by class and drawn from torch's global
+    generator. For each fold, `train` returns a student trained on the labels of all other folds. This student gives
+    each label of the fold a probability (cross-fitting after Northcutt et al. 2021, *Confident learning*). If less than
+    5 % or more than 25 % of the labels have a probability below 0.1, all labels are kept. Labels of classes with fewer
+    labels than folds are always kept. A wrong label on which most teachers agree looks probable and is kept.
     """
     labelled, labels = data.labelled, data.labels[data.labelled]
     shuffled = torch.randperm(len(labelled)).numpy()

@@ -47,10 +47,10 @@ class GaussianNoise(nn.Module):
 
 
 class Discriminator(nn.Module):
-    """Network that returns the logits (samples, classes) of the real classes, and features for the generator to match.
+    """Network that returns the logits (samples, classes) of the real classes, and hidden features (samples, `width`).
 
-    The logit of the class "generated" is fixed at 0: of k + 1 free logits one would be redundant (Salimans et al. 2016,
-    section 5).
+    The generator learns to match the mean of the hidden features. The logit of the class "generated" is fixed at 0,
+    since one of k + 1 free logits would be redundant (Salimans et al. 2016, section 5).
     """
 
     def __init__(self, features: nn.Sequential, width: int, classes: int, noise: float) -> None:
@@ -63,12 +63,12 @@ class Discriminator(nn.Module):
 
 
 def convolutional(shape: tuple[int, ...]) -> bool:
-    """Return True if samples of `shape` are colour images of at least 16 pixels a side."""
+    """Return True if samples of `shape` get convolutional networks: colour images of at least 16 pixels a side."""
     return len(shape) == 3 and shape[0] > 1 and min(shape[1:]) >= 16
 
 
 def networks(shape: tuple[int, ...], classes: int, noise: float = 0.5) -> tuple[str, Discriminator, nn.Module]:
-    """Return the model's name, an untrained discriminator and an untrained generator for samples of `shape`.
+    """Return the architecture's name, an untrained discriminator and an untrained generator for samples of `shape`.
 
     `noise` is the standard deviation of the Gaussian noise on the hidden layers of the fully connected discriminator.
     The noise on the discriminator's input is 0.6 times as large, 0.3 by default, as in the paper. The convolutional
@@ -81,9 +81,10 @@ def networks(shape: tuple[int, ...], classes: int, noise: float = 0.5) -> tuple[
 
 @torch.no_grad()
 def initialise(discriminator: Discriminator, x: Tensor) -> None:
-    """Set the weight norms and biases of the `discriminator` from samples `x` (samples, …).
+    """Set weight norms and biases of `discriminator`, so that its layers have normalised outputs for samples `x`.
 
-    Each output of a layer then has mean 0 and variance 1 over the samples and positions (Salimans & Kingma 2016).
+    Each output of a linear or convolutional layer then has mean 0 and variance 1 over samples and positions (Salimans &
+    Kingma 2016).
     """
     for layer in [*discriminator.features, *discriminator.head]:
         x = layer(x)
@@ -116,7 +117,7 @@ def _fully_connected_generator(shape: tuple[int, ...]) -> nn.Module:
 
 
 def _convolutional_discriminator(shape: tuple[int, ...], classes: int) -> Discriminator:
-    """Return the discriminator of Salimans et al. for SVHN."""
+    """Return the discriminator of Salimans et al. 2016 for SVHN, for images of `shape`."""
     layers: list[nn.Module] = [nn.Dropout2d(0.2)]
     width = shape[0]
     for channels in (64, 128):
@@ -130,7 +131,7 @@ def _convolutional_discriminator(shape: tuple[int, ...], classes: int) -> Discri
 
 
 def _convolutional_generator(shape: tuple[int, ...]) -> nn.Module:
-    """Return a generator of images with two transposed convolutions."""
+    """Return a generator with two transposed convolutions, for images of `shape` (channels, height, width)."""
     channels, height, width = shape
     rows, columns = math.ceil(height / 4), math.ceil(width / 4)
     return nn.Sequential(
@@ -143,13 +144,14 @@ def _convolutional_generator(shape: tuple[int, ...]) -> nn.Module:
 
 @dataclass(frozen=True, kw_only=True)
 class GANSettings:
-    """Settings of a GAN: Adam at `learning_rate`, which falls to zero over the second half of the training.
+    """Settings of a GAN and of its training by Adam.
 
-    `noise` is the standard deviation of the noise on the layers of a fully connected discriminator. A step takes
-    `batch` samples of the pool, as many generated ones, and `labelled` ones with labels. `agreement` is the weight of
-    the consistency term, which rises over the first share `ramp` of the training. A sample counts in this term if the
-    EMA's probability is above a threshold, which falls from `confident` to `confident_last`. `momentum` is Adam's β₁;
-    `decay` is the decay of the EMA per step.
+    The learning rate is `learning_rate` in the first half of the training, and falls to 0 in the second half.
+    `momentum` is Adam's β₁, and `decay` the decay of the EMA per step. `noise` is the standard deviation of the noise
+    on the hidden layers of a fully connected discriminator. A step takes `batch` samples of the pool, `batch` generated
+    samples, and `labelled` samples with labels. `agreement` is the weight of the consistency term, a cross-entropy to
+    labels that the EMA predicts. It rises from 0 over the first share `ramp` of the training. A sample counts in this
+    term if the EMA's probability is above a threshold, which falls from `confident` to `confident_last`.
     """
 
     epochs: int
@@ -166,7 +168,7 @@ class GANSettings:
 
 
 class GANTrainer(PoolTrainer):
-    """Trainer of a discriminator and a generator; the EMA of the discriminator's weights is the student."""
+    """Trainer of a discriminator and a generator; the student is the discriminator with the EMA of its weights."""
 
     hyperparameters: GANSettings
 
@@ -190,7 +192,7 @@ class GANTrainer(PoolTrainer):
         self.parts |= {f"optimiser {position}": optimiser for position, optimiser in enumerate(self.optimisers)}
 
     def epoch(self) -> dict[str, float]:
-        """Pass once over the pool; return the mean of each loss over the steps, by name."""
+        """Train for one pass over the pool; return the mean of each loss over the steps, by name."""
         self.discriminator.train(), self.generator.train()
         size = self.hyperparameters.batch
         order = torch.randperm(len(self.x))[: len(self.x) // size * size]
@@ -216,7 +218,11 @@ class GANTrainer(PoolTrainer):
         return torch.stack([supervised, unlabelled, agreement, matching]).detach()
 
     def _adversarial(self, real: Tensor, features: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return generated samples, the gradient of the generator's loss at them, and both losses."""
+        """Return generated samples, the gradient of the generator's loss with respect to them, and two losses.
+
+        `real` and `features` are the discriminator's logits and hidden features (samples, …) of real samples. The
+        losses are the discriminator's loss on unlabelled samples, and the generator's loss (feature matching).
+        """
         generated = self.generator(torch.rand(len(real), LATENT, device=self.device))
         fake = generated.detach().requires_grad_()
         fake_logits, fake_features = self.discriminator(fake)
@@ -227,7 +233,10 @@ class GANTrainer(PoolTrainer):
         return generated, gradient, loss, matching
 
     def _descend(self, position: int, output: Tensor, gradient: Tensor | None = None) -> None:
-        """Take an optimiser step, given a loss or an output with its gradient."""
+        """Take an optimiser step of the network at `position`: 0 for the discriminator, 1 for the generator.
+
+        `output` is a loss or, if `gradient` is given, an output of the network with this gradient of the loss.
+        """
         optimiser = self.optimisers[position]  # 0: discriminator, 1: generator
         optimiser.zero_grad(set_to_none=True)
         output.backward(gradient)  # type: ignore[no-untyped-call]
@@ -244,9 +253,9 @@ def _to_unit(x: Tensor) -> Tensor:
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of a GAN whose networks suit the shape of the pool's samples.
+    """Return the trainer of a GAN whose networks suit the shape of the pool's samples (see `networks`).
 
-    Random numbers come from torch's global generator.
+    Draws from torch's global generator, which `student_training.train` seeds.
     """
     large = 80 if convolutional(data.pool.shape[1:]) else 160  # a step of convolutions takes thirty times as long
     return GANTrainer(data, GANSettings(**batch_and_epochs(data, config, batch=100, small=60, large=large)))

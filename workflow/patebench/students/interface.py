@@ -21,12 +21,16 @@ Features = Callable[[NDArray[Any]], NDArray[np.floating]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NoisyTable:
-    """A released table of noisy counts (queries, classes), and public facts about its votes.
+    """A released table of noisy vote counts, and public facts about its votes.
 
-    `queries` (queries,) are positions in the pool, and `variance` is the variance of the noise on each count. `records`
-    is the number of private records that voted. Each record voted on its `neighbours` nearest queries or, if None,
-    on the query of its cell. If `weighted`, each record voted on all queries with weights. `features/cells.py` defines
-    cells and weights.
+    Parameters
+    ----------
+    counts : (queries, classes) noisy counts
+    queries : (queries,) positions of the queries in the pool
+    variance : variance of the noise on each count
+    records : number of private records that voted
+    neighbours : number of nearest queries on which each record voted; None: it voted on the query of its cell
+    weighted : True if each record voted on all queries, with weights (`features.cells` defines cells and weights)
     """
 
     counts: NDArray[np.float64]
@@ -45,12 +49,13 @@ class StudentData:
     ----------
     pool : (samples, …) all samples of the pool, uint8 for images and float32 for tables
     labels : (samples,) the released label of each sample, −1 for samples that were not queried or not answered
-    log_likelihood : (samples, classes) ln Pr[release | class] up to a constant per sample, 0 for samples not queried.
-        Known for local mechanisms, whose channel is public, and for released tables, whose noise is public. For a table
-        that is decoded as a whole, ln Pr[class | table]. None for other mechanisms, whose releases depend on private
-        counts.
-    features : features learnt from the pool without labels, for methods whose registry entry asks for them
-    table : the released table of noisy counts, for methods whose registry entry asks for it
+    classes : number of classes
+    log_likelihood : (samples, classes) ln Pr[release | class of the sample] up to a constant per sample, 0 for samples
+        not queried. It is public for local mechanisms (known channel) and released tables (known noise). If all rows of
+        a table were decoded together, it is ln Pr[class | table] instead. None for other mechanisms, whose releases
+        depend on private counts.
+    features : function from samples to public features, for methods that need features
+    table : the released table of noisy counts, for methods that use the whole table
     """
 
     pool: NDArray[Any]
@@ -62,18 +67,18 @@ class StudentData:
 
     @property
     def labelled(self) -> NDArray[np.intp]:
-        """Return the positions in the pool of the samples that have a label."""
+        """Return the positions in the pool (labels,) of the samples that have a label."""
         return np.flatnonzero(self.labels >= 0)
 
     def without(self, held_out: NDArray[np.integer]) -> "StudentData":
-        """Return the same data, with the labels at the positions `held_out` of the pool removed."""
+        """Return a copy without the labels at the positions `held_out` in the pool; the samples stay."""
         labels = self.labels.copy()
         labels[held_out] = -1
         return replace(self, labels=labels)
 
 
 def _learner(model: str, info: ValidationInfo) -> str:
-    """Reject models for teachers only, which do not learn from samples."""
+    """Return `model` if a student can use it; raise an error for models that only teachers can use."""
     if not info.context and on_queries(model):
         raise mistake(
             f"'{model}' only votes on queries and predicts no samples; use it for teachers only", code="learner"
@@ -92,7 +97,7 @@ Learner = Annotated[Model, AfterValidator(_learner)]
 
 
 class StudentConfig(Parameters):
-    """A student's method and options; the method chooses options that are left out."""
+    """Name of a student method, and its options; the method chooses options that are None."""
 
     method: Method = Field(description="Name of the student's method in the registry of student methods.")
     model: Learner | None = Field(
@@ -118,11 +123,15 @@ class StudentConfig(Parameters):
 
 @dataclass(frozen=True, kw_only=True)
 class AcquisitionState:
-    """Inputs of an acquisition strategy: the pool with the labels released so far, predictions and features.
+    """Inputs of an acquisition strategy, which selects the next queries; all are public.
 
-    `queried` (queries,) are the positions queried before, answered or not. `predictions` (samples, classes) are the
-    student's probabilities for the whole pool, None before there is a student. `config` is the student's configuration,
-    None without a student. `features` (samples, features) are the pool's features, None for strategies that need none.
+    Parameters
+    ----------
+    data : the pool, and the labels released so far
+    queried : (queries,) positions of all earlier queries in the pool, answered or not
+    predictions : (samples, classes) the student's class probabilities for the whole pool; None before the first student
+    config : the student's configuration; None if there is no student
+    features : (samples, features) features of the pool; None for strategies that need none
     """
 
     data: StudentData
@@ -133,19 +142,19 @@ class AcquisitionState:
 
     @property
     def unqueried(self) -> NDArray[np.intp]:
-        """Return the positions that were not queried yet, in the order of the pool."""
+        """Return the positions in the pool (samples,) that were not queried yet, in ascending order."""
         return np.setdiff1d(np.arange(len(self.data.pool)), self.queried)
 
 
 class Student(Protocol):
-    """A trained student."""
+    """A trained student, which predicts class probabilities."""
 
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
-        """Return log-probabilities (samples, classes) of the classes for samples `x` (samples, …)."""
+        """Return class log-probabilities (samples, classes) for samples `x` (samples, …)."""
 
 
 class StudentTrainer(Student, Protocol):
-    """A student in training, by at most `epochs` calls of `epoch`; it can predict or be saved after each call.
+    """A student in training, by at most `epochs` calls of `epoch`; it can predict and be saved after each call.
 
     Random draws come from torch's global generator, or from generators that are part of `state`.
     """
@@ -158,10 +167,10 @@ class StudentTrainer(Student, Protocol):
     settings: dict[str, Any]
 
     def epoch(self) -> dict[str, float]:
-        """Train for one epoch; return its entries of the learning curve, such as mean losses, by name."""
+        """Train for one epoch; return values for the learning curve, such as mean losses, by name."""
 
     def state(self) -> dict[str, Any]:
-        """Return everything on which the remaining epochs depend, as tensors, numbers, text and containers of these."""
+        """Return everything on which the remaining epochs depend: tensors, numbers, text, and containers of these."""
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from a result of the method `state`, possibly in another process."""
+        """Restore a `state` that the method `state` returned, possibly in another process."""

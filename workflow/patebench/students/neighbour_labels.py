@@ -1,6 +1,6 @@
 """Students without a network: nearest labels, or labels spread over a graph.
 
-Neither draws random numbers, and each is trained in one step.
+Both are deterministic and trained in one step.
 """
 
 from typing import Any
@@ -26,10 +26,11 @@ _BLOCK = 1_000
 
 
 def nearest_label(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of a student that gives a sample the label of the cell with the nearest mean.
+    """Return the trainer of a student that predicts, for each sample, the label of the nearest cell.
 
-    A cell is the part of the pool nearest to one labelled sample. The student is a baseline without any learning.
-    Distances are between features (`data.features`), or between samples if there are no features.
+    Each labelled sample has a cell: the samples of the pool nearest to it. A new sample gets the label of the cell with
+    the nearest mean. Distances are between features (`data.features`) or, without features, between samples. It is a
+    baseline without learning.
     """
     features = data.features or _sample_features(data.pool)
 
@@ -46,7 +47,7 @@ def nearest_label(data: StudentData, config: StudentConfig, seed: int) -> Studen
 
 
 def _sample_features(pool: NDArray[Any]) -> Features:
-    """Return a function that flattens samples and scales the longest vector to length 1."""
+    """Return a function that flattens samples (tables: standardised) and scales the longest in `pool` to length 1."""
     columns = None if pool.dtype == np.uint8 else Columns.of(pool)
 
     def flat(x: NDArray[Any]) -> NDArray[np.float64]:
@@ -60,7 +61,7 @@ def label_spreading(data: StudentData, config: StudentConfig, seed: int) -> Stud
     """Return the trainer of a student that spreads labels over a graph of the whole pool.
 
     After Zhou et al. 2004, *Learning with local and global consistency*: samples of the pool pass their labels on to
-    similar samples until nothing changes; released labels may change too.
+    similar samples until nothing changes. Released labels may change too.
     """
     kernel = "rbf" if len(data.pool) <= _DENSE else "knn"
     learner = Estimator(lambda seed: Spreading(kernel), data.classes, standardise=data.pool.dtype != np.uint8)
@@ -74,10 +75,10 @@ def label_spreading(data: StudentData, config: StudentConfig, seed: int) -> Stud
 
 
 class Spreading:
-    """Scikit-learn's LabelSpreading with a scale adapted to the pool, for features of any magnitude.
+    """Scikit-learn's LabelSpreading with a kernel width that is adapted to the pool, so features may have any scale.
 
-    With the kernel "rbf", the similarity of two samples is exp(−d²/s²), where d is their distance and s half of the
-    median distance from a sample to its 7th nearest neighbour. With a wider kernel, the many distant samples would
+    With `kernel` "rbf", the similarity of two samples is exp(−d²/s²), where d is their distance. The width s is half of
+    the median distance from a sample to its 7th nearest neighbour. With a larger width, the many distant samples would
     outvote the near ones. With "knn", a sample is similar only to its 7 nearest neighbours.
     """
 
@@ -87,7 +88,7 @@ class Spreading:
         self.kernel = kernel
 
     def fit(self, x: NDArray[np.floating], y: NDArray[np.integer]) -> None:
-        """Spread the labels `y` (samples,) over samples `x` (samples, features); −1 means no label."""
+        """Spread the labels `y` (samples,) over the samples `x` (samples, features); −1 means no label."""
         from sklearn.semi_supervised import LabelSpreading
 
         x, near = x.astype(np.float64), min(_NEIGHBOURS, len(x) - 1)
@@ -96,7 +97,7 @@ class Spreading:
         self.classes_ = self.model.classes_
 
     def predict_proba(self, x: NDArray[np.floating]) -> NDArray[np.float64]:
-        """Return probabilities (samples, classes) of `classes_`; all are equal for a sample that no label reaches."""
+        """Return probabilities (samples, classes) of `classes_`; they are equal if no label reaches a sample."""
         probabilities = np.empty((len(x), len(self.classes_)))
         for start in range(0, len(x), _BLOCK):
             block = x[start : start + _BLOCK].astype(np.float64)
@@ -106,9 +107,8 @@ class Spreading:
 
 
 def _gamma(x: NDArray[Any], near: int) -> float:
-    """Return the inverse squared width of the kernel."""
+    """Return 1/s² for samples `x`, with s half of the median distance from a sample to its neighbour number `near`."""
     from sklearn.neighbors import NearestNeighbors
 
     distance = NearestNeighbors(n_neighbors=near).fit(x).kneighbors()[0][:, -1]
-    # The width is half of the median distance to a sample's `near`-th neighbour.
     return 4 / max(float(np.median(distance)) ** 2, float(np.finfo(np.float32).tiny))

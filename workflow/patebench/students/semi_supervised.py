@@ -1,6 +1,6 @@
 """Trainers of students that also learn from unlabelled samples: steps, learning-rate schedule, EMA of the weights.
 
-A method adds the terms of the loss of one step. One epoch passes once over the whole pool.
+A method defines the loss of one step. One epoch passes once over the whole pool.
 """
 
 import math
@@ -34,10 +34,10 @@ _PREDICT_BATCH = 200
 
 @dataclass(frozen=True)
 class Batch:
-    """The samples of one step: `x` (samples, …) of the pool, and `labelled` samples with their released labels `y`.
+    """Samples of one training step: `x` (samples, …) of the pool, and `labelled` samples with released labels `y`.
 
-    All samples are standardised. `done` is the share of the training's steps taken before this one, in [0, 1), and
-    `rows` (samples,) are the positions of `x` in the pool.
+    All samples are scaled for the network. `rows` (samples,) are the positions of `x` in the pool, and `done` is the
+    share of all training steps taken before this one, in [0, 1).
     """
 
     x: Tensor
@@ -49,9 +49,10 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True)
 class SemiSupervisedSettings:
-    """Settings of AdamW with a one-cycle schedule (maximum `learning_rate`), and of an EMA with `decay`.
+    """Settings of training by AdamW with a one-cycle schedule, and of the EMA of the weights.
 
-    A step takes `batch` samples of the pool and `labelled` samples with labels.
+    `learning_rate` is the maximum of the schedule, and `decay` is the decay of the EMA per step. A step takes `batch`
+    samples of the pool and `labelled` samples with labels.
     """
 
     epochs: int
@@ -63,10 +64,10 @@ class SemiSupervisedSettings:
 
 
 def batch_and_epochs(data: StudentData, config: StudentConfig, *, batch: int, small: int, large: int) -> dict[str, int]:
-    """Return two settings: "batch" (number of samples per step) and "epochs".
+    """Return the settings "batch" (number of samples of the pool per step) and "epochs".
 
-    In a small pool, `batch` is reduced to an eighth of the pool, but not below 16. The number of epochs is
-    `config.epochs` or, if None, `large` for a pool of at least `LARGE` samples, and else `small`.
+    In a small pool, `batch` is reduced to an eighth of the pool, but not below 16. "epochs" is `config.epochs` if it is
+    set. Otherwise it is `small` for pools with fewer than `LARGE` samples, and `large` for others.
     """
     batch = min(batch, max(16, len(data.pool) // 8))
     return {"batch": batch, "epochs": config.epochs or (small if len(data.pool) < LARGE else large)}
@@ -75,8 +76,8 @@ def batch_and_epochs(data: StudentData, config: StudentConfig, *, batch: int, sm
 def model_for(data: StudentData, config: StudentConfig, *, large: str = "small-cnn") -> str:
     """Return the name of the model in `config` or, if None, of a default model for the pool.
 
-    The default is mlp for tables and student-cnn for colour images. For grey images it is small-cnn, or `large` if the
-    pool has at least `LARGE` samples.
+    The default is mlp for tables, student-cnn for colour images, and small-cnn for grey images. For grey images in a
+    pool of at least `LARGE` samples, it is `large`.
     """
     if config.model:
         return config.model
@@ -90,12 +91,12 @@ def model_for(data: StudentData, config: StudentConfig, *, large: str = "small-c
 def agreement_loss(
     logits: Tensor, ema_probabilities: Tensor, confident: float, confident_last: float, done: float
 ) -> Tensor:
-    """Return the cross-entropy of `logits` (samples, classes) to the likeliest class of `ema_probabilities`.
+    """Return the mean cross-entropy of the student's `logits` to confident predictions of its EMA (pseudo-labels).
 
-    Both arguments have the same shape. The student thus learns the confident predictions of its EMA (pseudo-labels, as
-    in FixMatch; Sohn et al. 2020). A sample counts if the probability of that class is above a threshold, which falls
-    from `confident` to `confident_last` as `done`, the share of the training steps taken, rises from 0 to 1. The mean
-    is over all samples.
+    `logits` and `ema_probabilities` (samples, classes) are predictions for the same samples. The pseudo-label of a
+    sample is the likeliest class of `ema_probabilities` (as in FixMatch; Sohn et al. 2020). A sample has a loss of 0
+    unless the probability of this class is above a threshold. The threshold falls from `confident` to `confident_last`
+    as `done`, the share of training steps taken, rises from 0 to 1. The mean is over all samples.
     """
     probability, label = ema_probabilities.max(1)
     sure = probability > confident + done * (confident_last - confident)
@@ -103,11 +104,11 @@ def agreement_loss(
 
 
 class DistributionAlignment(nn.Module):
-    """Module that scales predicted probabilities so that their mean over the pool moves towards the class shares.
+    """Module that scales predicted class probabilities so that their mean over the pool moves towards estimated shares.
 
     Without alignment, a student that mistakes many 4s for 9s predicts too many 9s (Berthelot et al. 2020, *ReMixMatch*,
-    section 3.1). `shares` (classes,) are the estimated shares, `guessed` (classes,) the moving average of the mean
-    prediction.
+    section 3.1). `shares` (classes,) are the class shares estimated from the labels of `data`. `guessed` (classes,) is
+    the moving average of the mean prediction.
     """
 
     shares: Tensor
@@ -121,19 +122,19 @@ class DistributionAlignment(nn.Module):
 
     @torch.no_grad()
     def forward(self, probabilities: Tensor) -> Tensor:
-        """Return the `probabilities` (samples, classes) of a batch, aligned, after adding their mean to `guessed`."""
+        """Return the aligned `probabilities` (samples, classes) of a batch; first, their mean updates `guessed`."""
         self.guessed.lerp_(probabilities.mean(0), 1 - _GUESS_DECAY)
         aligned = probabilities * (self.shares / self.guessed)
         return aligned / aligned.sum(1, keepdim=True)
 
 
 def class_shares(counts: Tensor) -> Tensor:
-    """Return the estimated share (classes,) of each class, from the numbers `counts` (classes,) of released labels.
+    """Return the estimated share of each class (classes,); `counts` (classes,) are the numbers of released labels.
 
-    Labels are few, so most of the difference between counts is chance. The estimate shrinks the empirical shares
-    towards equal ones by the part of Pearson's χ² that chance explains, on average the number of classes minus one (the
-    positive-part estimator of James & Stein, as in Efron & Morris 1975, *Data analysis using Stein's estimator and its
-    generalizations*). Without a label, all shares are equal.
+    Labels are few, so most of the difference between counts is chance. The estimate is a weighted mean of observed and
+    equal shares. The observed ones have the weight 1 − (classes − 1)/χ², at least 0, with χ² Pearson's statistic of
+    `counts`. Chance alone gives it a mean of classes − 1. This is the positive-part estimator of James & Stein (Efron &
+    Morris 1975, *Data analysis using Stein's estimator and its generalizations*). Without labels, all shares are equal.
     """
     classes, equal = len(counts), counts.sum() / len(counts)
     chi_squared = (counts - equal).square().sum() / equal
@@ -144,9 +145,9 @@ def class_shares(counts: Tensor) -> Tensor:
 class PoolTrainer(ABC):
     """Base class of trainers that learn from the whole pool, with batches, predictions by the EMA, and checkpoints.
 
-    `scale` scales samples for the network, and `fill` is the value of pixels outside an image in views. `steps` is the
-    number of steps of the whole training. `parts` contains all modules, optimisers and schedules that change in
-    training, by name; the part "ema" is the student.
+    `scale` is a function that scales samples for the network, and `fill` the pixel value outside an image in random
+    views. `steps` is the number of steps of the whole training. `parts` contains all modules, optimisers and schedules
+    that change in training, by name; the part "ema" is the student.
     """
 
     recipe = "own"
@@ -164,13 +165,13 @@ class PoolTrainer(ABC):
         self.fill, self.step = fill, 0
 
     def batches(self, order: Tensor) -> Iterator[Batch]:
-        """Yield the batches of an epoch: the pool in this `order` (samples,), each with random labelled samples."""
+        """Yield the batches of an epoch: the pool in `order` (samples,), with random labelled samples in each batch."""
         for chosen in order.split(self.hyperparameters.batch):  # type: ignore[no-untyped-call]
             drawn = torch.randint(len(self.labelled), (self.hyperparameters.labelled,))
             yield Batch(self.x[chosen], self.x[self.labelled[drawn]], self.y[drawn], self.step / self.steps, chosen)
 
     def view(self, x: Tensor, strength: str) -> Tensor:
-        """Return a random view of each scaled sample of `x`; see `random_view`."""
+        """Return a random view of each scaled sample of `x`; `strength` is "weak", "medium" or "strong"."""
         return random_view(x, strength, fill=self.fill)
 
     def logits(self, x: Tensor) -> Tensor:
@@ -186,7 +187,7 @@ class PoolTrainer(ABC):
 
     @torch.inference_mode()
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
-        """Return log-probabilities (samples, classes) of samples `x`.
+        """Return class log-probabilities (samples, classes) of samples `x`.
 
         For images, probabilities are averaged over the image and a few weak views, which are drawn with a fixed seed.
         """
@@ -212,7 +213,7 @@ class PoolTrainer(ABC):
 
 
 class SemiSupervisedTrainer(PoolTrainer):
-    """Trainer of one network, whose loss a subclass defines; the EMA of its weights is the student that predicts.
+    """Base class of trainers of one network; a subclass defines the loss, and the EMA of the weights is the student.
 
     `modules` are further modules that change in training, such as averages for the loss; checkpoints include them.
     """
@@ -239,10 +240,10 @@ class SemiSupervisedTrainer(PoolTrainer):
 
     @abstractmethod
     def losses(self, batch: Batch) -> Mapping[str, Tensor]:
-        """Return the terms of the loss for a batch, by name."""
+        """Return the terms of the loss of a batch, by name; training minimises their sum."""
 
     def epoch(self) -> dict[str, float]:
-        """Pass once over the pool; return the mean of each term of the loss."""
+        """Train for one pass over the pool; return the mean of each term of the loss over the steps, by name."""
         self.net.train()
         terms = [self._step(batch) for batch in self.batches(torch.randperm(len(self.x)))]
         return {name: float(torch.stack([step[name] for step in terms]).mean()) for name in terms[0]}

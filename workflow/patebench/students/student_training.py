@@ -48,9 +48,9 @@ _SAVED = ("epochs_done", "unchanged", "probe_predictions", "curve")
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """A file that holds the state of an unfinished training, written every `seconds`.
+    """File with the state of an unfinished training; it is written every `seconds` seconds.
 
-    `identity` names the training: a checkpoint with another identity is not used.
+    `identity` is text that identifies the training: a file with another identity is not used.
     """
 
     path: Path
@@ -60,7 +60,7 @@ class Checkpoint:
 
 @dataclass
 class _Training:
-    """Training of a student, with everything that changes from epoch to epoch."""
+    """A running training of a student: its trainer, and everything that changes from epoch to epoch."""
 
     trainer: StudentTrainer
     pool: NDArray[Any]
@@ -72,8 +72,8 @@ class _Training:
     def run(self, progress: Progress, evaluate: Evaluate | None, checkpoint: Checkpoint | None) -> None:
         """Train for all epochs of the trainer, or until its predictions for the pool no longer change.
 
-        The results of `evaluate` are added to the learning curve, and `checkpoint` is written every
-        `checkpoint.seconds`.
+        `progress` is called after each epoch. The results of `evaluate` are added to the learning curve, about 20
+        times. `checkpoint` is written every `checkpoint.seconds`.
         """
         trainer, saved = self.trainer, time.monotonic()
         interval = math.ceil(trainer.epochs / _EVALUATIONS)
@@ -92,7 +92,7 @@ class _Training:
             progress(self.epochs_done, trainer.epochs)
 
     def probe(self) -> None:
-        """Predict labels of up to 1,000 samples of the pool; add 1 to `unchanged` if none changed, else reset it."""
+        """Predict labels of up to 1,000 samples of the pool; add 1 to `unchanged` if none changed, else set it to 0."""
         predicted = self.trainer.log_probabilities(self.pool[:_PROBE_SAMPLES])
         fault = f"the predictions of the student are NaN after epoch {self.epochs_done}"
         check_finite(fault, predicted, self.pool, infinite=True)
@@ -107,7 +107,7 @@ class _Training:
             torch.save({"identity": self.identity(checkpoint), "state": state}, temporary)
 
     def resume(self, checkpoint: Checkpoint) -> None:
-        """Continue from the checkpoint if it exists, can be read and belongs to this training."""
+        """Continue from the file of `checkpoint` if it exists, can be read and belongs to this training."""
         if not checkpoint.path.is_file():
             return
         try:
@@ -127,7 +127,7 @@ class _Training:
         log.info("training continues after epoch %d, from the checkpoint %s", self.epochs_done, checkpoint.path)
 
     def identity(self, checkpoint: Checkpoint) -> str:
-        """Return text that identifies this training by `checkpoint.identity`, settings and software versions."""
+        """Return text that identifies this training: `checkpoint.identity`, settings and software versions."""
         trainer = self.trainer
         settings = (trainer.model, trainer.recipe, trainer.epochs, sorted(trainer.settings.items()))
         return f"{checkpoint.identity} {settings} {torch.__version__} {_CHECKPOINT_VERSION}"
@@ -144,13 +144,13 @@ def train(
 ) -> tuple[StudentTrainer, Curve]:
     """Train a student on `data` by the method of `config`; return the student and its learning curve.
 
-    The same data, config and seed give the same student, even if the training was interrupted, and for any `evaluate`.
-    Training ends early when the student's predictions for the public pool no longer change.
+    The student depends only on data, config and seed, not on interruptions or `evaluate`. Training ends early when the
+    student's predictions for the public pool no longer change.
 
     Parameters
     ----------
     data : the pool and the released labels
-    config : the method and its options
+    config : name of the student method, and its options
     seed : base of all random draws
     progress : callback for a progress bar, called after each epoch
     evaluate : callback that measures the student for the learning curve

@@ -30,7 +30,7 @@ LogProbabilities = Callable[[NDArray[Any]], NDArray[np.float64]]
 
 
 class NetworkTrainer:
-    """Trainer of a network, epoch by epoch; `model` and `recipe` are the names of its architecture and recipe."""
+    """Trainer of `network`, epoch by epoch; `model` and `recipe` are the names of architecture and training recipe."""
 
     def __init__(
         self, network: Network, fitting: Fitting, model: str, recipe: str, settings: dict[str, Any] | None = None
@@ -53,7 +53,7 @@ class NetworkTrainer:
 
 
 class OneStepTrainer:
-    """Trainer of a student in one epoch: `fit` trains and returns the function `log_probabilities` of the student."""
+    """Trainer of a student in one step; `fit` trains it and returns its function from samples to log-probabilities."""
 
     epochs = 1
     log_probabilities: LogProbabilities
@@ -81,7 +81,7 @@ class OneStepTrainer:
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
     """Return the trainer that fits the model of `config`, by its recipe, to the labelled samples of the pool.
 
-    `seed` seeds the learner, but the initial weights of a network come from torch's global generator.
+    `seed` seeds all draws except the initial weights of a network, which come from torch's global generator.
     """
     model, recipe = model_and_recipe(data, config)
     learner = make_learner(model, recipe, classes=data.classes, epochs=config.epochs)
@@ -97,12 +97,12 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
 
 
 def model_and_recipe(data: StudentData, config: StudentConfig) -> tuple[str, str]:
-    """Return the names of the model (default: small-cnn for images, mlp for tables) and recipe (default: `RECIPE`)."""
+    """Return the names of model and recipe in `config`; defaults: small-cnn for images, mlp for tables; `RECIPE`."""
     return config.model or ("small-cnn" if data.pool.ndim == 4 else "mlp"), config.recipe or RECIPE
 
 
 def noise_aware(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return a trainer that fits the network of `config` by maximising the likelihood of the release.
+    """Return a trainer that fits the network of `config` by maximum likelihood of the release instead of cross-entropy.
 
     The log-likelihood is `data.log_likelihood`. If it is None, the share of wrong labels is estimated, and the
     likelihood of the released labels for this share is used. In the trainer's settings, "channel" is then "estimated",
@@ -124,17 +124,17 @@ def noise_aware(data: StudentData, config: StudentConfig, seed: int) -> StudentT
 
 
 def negative_log_likelihood(log_likelihood: Tensor, logits: Tensor, rows: Tensor) -> Tensor:
-    """Return the mean of −ln Σ_class Pr[class | sample] Pr[released | class] over the samples of a batch.
+    """Return the mean over a batch of −ln Σ_class Pr[class | sample] Pr[released | class], as a loss for training.
 
-    `log_likelihood` (samples, classes) holds ln Pr[released | class] of all samples; `logits` (batch, classes) belong
-    to the samples at the positions `rows` (batch,).
+    `logits` (batch, classes) give Pr[class | sample] by softmax. `log_likelihood` (samples, classes) is ln Pr[released
+    | class] of all samples, and `rows` (batch,) are the positions of the batch in it.
     """
     released = log_likelihood.to(logits.device)[rows]
     return -(logits.log_softmax(1) + released).logsumexp(1).mean()
 
 
 def symmetric_channel(rate: float, classes: int) -> NDArray[np.float64]:
-    """Return Pr[released label | class] (classes, labels) if a label is wrong with probability `rate`.
+    """Return the matrix Pr[released label | true class] (classes, labels) if labels are wrong with probability `rate`.
 
     All wrong labels are equally likely.
     """
@@ -143,12 +143,12 @@ def symmetric_channel(rate: float, classes: int) -> NDArray[np.float64]:
 
 
 def wrong_label_rate(data: StudentData, network: Network, seed: int) -> float:
-    """Return the share of wrong labels among the released ones, estimated by cross-validation.
+    """Return the share of wrong labels among the released ones, estimated by cross-validation; at most 0.5.
 
-    For each fold, `network` is fitted with `seed` to the labels of all other folds. The network is confident of a class
-    k if the probability of k is at least its mean over the samples with label k. A label counts as wrong if the
-    network confidently predicts another class. The result is the share of wrong labels among confident predictions.
-    Half a wrong label is added, so the estimate is never 0 and no label counts as certain.
+    For each fold, `network` is trained with `seed` on the labels of all other folds and predicts the fold. A prediction
+    of class k is confident if its probability is at least the mean probability of k over samples with label k. A label
+    counts as wrong if a confident prediction differs from it. The result is the share of such labels among confident
+    predictions. Half a wrong label is added, so the estimate is never 0.
     """
     labelled, labels = data.labelled, data.labels[data.labelled]
     folds = np.random.default_rng(seed).permutation(len(labelled)) % _FOLDS

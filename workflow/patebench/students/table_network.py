@@ -1,7 +1,7 @@
-"""Networks that learn the predictions of a regression of the noisy table on the pool, for photographs.
+"""Students for photographs: networks that learn the pool's class probabilities from a regression of the noisy table.
 
-The regression (`table_regression.py`) uses fixed features and gives every sample of the pool the probabilities of its
-classes. A network learns these (distillation; Hinton et al. 2015) from shifted and mirrored images. It cannot learn the
+The regression (`table_regression.py`) uses fixed features and predicts class probabilities for every sample of the
+pool. A network learns these (distillation; Hinton et al. 2015) from shifted and mirrored images. It cannot learn the
 regression's errors on single images, so it is more accurate than the regression. `trainer` trains a small convolutional
 network, and `finetuning` all layers of EfficientNet-Lite0, which was trained on ImageNet. ImageNet, the pool and the
 table are public, so this costs no privacy.
@@ -45,9 +45,9 @@ _MEAN, _SPREAD = 127.0, 64.0
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return a trainer that fits a small convolutional network to class probabilities of the whole pool.
+    """Return a trainer that fits a small convolutional network to class probabilities of all samples of the pool.
 
-    The probabilities come from a regression of the released table (`table_regression.py`). Draws from torch's global
+    A regression of the released table predicts these probabilities (`table_regression.py`). Draws from torch's global
     generator. Raises PatebenchError if the samples are not images, or if no table of noisy counts was released.
     """
     loss = partial(cross_entropy, _targets(data, "table-network"))
@@ -57,16 +57,20 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
 
 
 def finetuning(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return a trainer that fine-tunes a network, pretrained on ImageNet, to the same probabilities as `trainer`.
+    """Return a trainer that fine-tunes EfficientNet-Lite0, pretrained on ImageNet, on the same targets as `trainer`.
 
-    Raises PatebenchError as `trainer` does, and if the weights of the network are not installed.
+    They are class probabilities of the pool, predicted by a regression of the released table. Raises PatebenchError as
+    `trainer` does, and if the weights of the network are not installed.
     """
     targets = _targets(data, "table-finetuning")
     return Finetuner(data, replace(_FINETUNING, epochs=config.epochs or _FINETUNING.epochs), targets, seed)
 
 
 def _targets(data: StudentData, method: str) -> Tensor:
-    """Return class probabilities of the pool by regression of the released table."""
+    """Return class probabilities (samples, classes) of the pool, predicted by a regression of the released table.
+
+    `method` is the name of the student method in error messages.
+    """
     if data.pool.ndim != 4:
         raise PatebenchError(
             f"the student method '{method}' needs images, but the samples of the pool are rows of a table; use "
@@ -76,7 +80,7 @@ def _targets(data: StudentData, method: str) -> Tensor:
 
 
 class MirrorTrainer(NetworkTrainer):
-    """Trainer of a network on the whole pool; predicted probabilities are means over an image and its mirror image."""
+    """Trainer of a network on the whole pool; predictions are averaged over an image and its mirror image."""
 
     def __init__(self, data: StudentData, model: str, build: Build, recipe: Recipe, loss: Loss, seed: int) -> None:
         network = Network(build, recipe, data.classes)
@@ -90,11 +94,11 @@ class MirrorTrainer(NetworkTrainer):
 
 
 class Finetuner(MirrorTrainer):
-    """Trainer of the pretrained network on class probabilities `given` and on the network's earlier predictions.
+    """Trainer that fine-tunes a pretrained network on class probabilities `given` and on its own earlier predictions.
 
-    `given` (samples, classes) come from the regression of the released table and are the targets of the first epoch.
-    Later targets are half `given`, and half a weighted mean of the network's predictions for earlier views of the same
-    sample (temporal ensembling; Laine & Aila 2017). These predictions are more often right than the regression.
+    `given` (samples, classes) come from the regression of the released table. They are the targets of the first epoch.
+    Later targets are the mean of `given` and of the network's averaged predictions for earlier views of the same sample
+    (temporal ensembling; Laine & Aila 2017). These averages are more often right than the regression.
     """
 
     def __init__(self, data: StudentData, recipe: Recipe, given: Tensor, seed: int) -> None:
@@ -102,7 +106,7 @@ class Finetuner(MirrorTrainer):
         super().__init__(data, "efficientnet-lite0", build_pretrained, recipe, self._loss, seed)
 
     def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
-        """Return the mean cross-entropy to the targets, and update the mean predictions."""
+        """Return the mean cross-entropy to the targets of the samples at `rows`; update their averaged predictions."""
         rows, predicted = rows.cpu(), logits.detach().softmax(1).cpu()
         seen = self.seen[rows][:, None]
         targets = torch.where(seen, torch.lerp(self.given[rows], self.own[rows], _OWN), self.given[rows])
@@ -121,7 +125,7 @@ class Finetuner(MirrorTrainer):
 class RandomView(nn.Module):
     """Module that, in training, mirrors each image with probability 1/2, and shifts all images of a batch equally.
 
-    Draws from torch's global generator.
+    It draws from torch's global generator.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -135,15 +139,15 @@ class RandomView(nn.Module):
 
 
 def cross_entropy(targets: Tensor, logits: Tensor, rows: Tensor) -> Tensor:
-    """Return the mean cross-entropy of `logits` (batch, classes) to the rows `rows` (batch,) of `targets`.
+    """Return the mean cross-entropy of `logits` (batch, classes) to target probabilities.
 
-    `targets` (samples, classes) are the target probabilities of all samples.
+    `targets` (samples, classes) are those of all samples, and `rows` (batch,) are the positions of the batch in it.
     """
     return -(targets.to(logits.device)[rows] * logits.log_softmax(1)).sum(1).mean()
 
 
 def build(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """Return an untrained network for images of `shape`: three normalised convolutions and a linear layer."""
+    """Return an untrained network for images of `shape`: three batch-normalised convolutions and a linear layer."""
     layers: list[nn.Module] = [RandomView()]
     width, high, wide = image_shape("mirror-cnn", shape)
     for channels in _WIDTHS:
@@ -154,7 +158,7 @@ def build(shape: tuple[int, ...], classes: int) -> nn.Module:
 
 
 class Pretrained(nn.Module):
-    """EfficientNet-Lite0, pretrained on ImageNet, for standardised images; its new last layer has `classes` outputs."""
+    """EfficientNet-Lite0 for standardised images, pretrained on ImageNet; a new last layer has `classes` outputs."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -165,5 +169,5 @@ class Pretrained(nn.Module):
 
 
 def build_pretrained(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """Return `Pretrained` with `classes` outputs, which sees random views in training; `shape` is not used."""
+    """Return `Pretrained` with `classes` outputs; in training, it sees random views. `shape` is not used."""
     return nn.Sequential(RandomView(), Pretrained(classes))

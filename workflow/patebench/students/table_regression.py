@@ -32,16 +32,16 @@ _SHARPNESS = 10.0
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of the regression `fitted`, which takes one step and draws no random numbers."""
+    """Return the trainer of the linear student `fitted`; it takes one step and draws no random numbers."""
     return OneStepTrainer(lambda: fitted(data, "table-regression"), "table-regression")
 
 
 def fitted(data: StudentData, method: str) -> LogProbabilities:
-    """Return a function from samples to log-probabilities (samples, classes), fitted to `data.table` and the pool.
+    """Return a linear student, fitted to `data.table` and the pool: a function from samples to log-probabilities.
 
-    The fitted class shares are linear in the features and may lie outside 0 … 1, so a multiple of them serves as
-    logits. `data.labels` are not read. Raises PatebenchError with the name of the `method` if there are no features or
-    no table.
+    Log-probabilities have shape (samples, classes). The predicted class shares are linear in the features and may lie
+    outside 0 … 1, so a multiple of them serves as logits. `data.labels` are not read. Raises PatebenchError, with the
+    name of the student method `method`, if features or table are missing.
     """
     table, features = data.table, data.features
     if table is None or features is None:
@@ -62,12 +62,11 @@ def fitted(data: StudentData, method: str) -> LogProbabilities:
 
 
 def regression(features: Array, table: NoisyTable, directions: Directions | None = None) -> tuple[Array, Array]:
-    """Return the regression weights W (features, classes) and the class shares s (classes,) of the records.
+    """Return the weights W (features, classes) of the linear student, and the class shares s (classes,) of the records.
 
-    A sample with features f has class probabilities s + Wᵀf. `features` (samples, features) are the pool's. Give
-    `directions` if each record voted on all queries with weights; f are then coordinates along the axes of
-    `directions`. The error factor c, prior power p and prior scale τ, which the module's description defines, maximise
-    the evidence.
+    A sample with features f has class probabilities s + Wᵀf. `features` (samples, features) are the pool's. If each
+    record voted on all queries with weights, give `directions`; f are then coordinates along its axes. The factor c of
+    the covariance in the error, and the exponent p and scale τ of the prior, maximise the evidence of the table.
     """
     if directions is None:
         votes, totals = _nearest_votes(features, table), np.ones(len(table.queries))
@@ -92,14 +91,14 @@ def regression(features: Array, table: NoisyTable, directions: Directions | None
 
 
 def _most_error(records: int, samples: int) -> float:
-    """Return the largest plausible error factor."""
+    """Return the largest plausible factor c of the votes' covariance in the error, for a pool of `samples`."""
     # Class variation that features do not explain adds at most 1, and the difference between the covariances of records
     # and pool at most 1 + n/N. With a larger factor, error alone could explain a table of few records.
     return 2 + records / samples
 
 
 def _nearest_votes(features: Array, table: NoisyTable) -> Array:
-    """Return the votes that the pool's samples would cast as records (samples, queries)."""
+    """Return the votes (samples, queries) that the pool's samples would cast if they were private records: 1 or 0."""
     place = belong(features, features, table.queries, table.neighbours)
     votes = np.zeros((len(features), len(table.queries)))
     np.put_along_axis(votes, place, 1.0, axis=1)
@@ -108,7 +107,7 @@ def _nearest_votes(features: Array, table: NoisyTable) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _Rotated:
-    """Least-squares problem, rotated to the principal axes of the votes' covariance."""
+    """Least-squares problem of the table, rotated to the principal axes of the votes' covariance."""
 
     products: Array  # number of records · mean of votes × features (queries, features)
     table: Array  # centred (queries, classes)
@@ -117,7 +116,10 @@ class _Rotated:
 
 
 def _fit(rotated: _Rotated, table: NoisyTable, error: float, power: float) -> tuple[float, Array]:
-    """Return the greatest log-evidence over the prior scales, and the weights at that scale."""
+    """Return the largest log-evidence over the values of the prior scale τ, and the weights W at this τ.
+
+    `error` is the factor c of the votes' covariance in the error, and `power` the exponent p of the prior.
+    """
     classes = rotated.table.shape[1]
     # A centred vote has the squared length 1 − 1/classes in classes − 1 dimensions.
     variance = table.variance + error * table.records / classes * rotated.covariance

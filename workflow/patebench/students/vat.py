@@ -1,7 +1,7 @@
 """Virtual adversarial training with entropy minimisation (Miyato et al. 2018), the student of Scalable PATE for SVHN.
 
-The student is trained so that its prediction does not change within a ball around each sample, in the direction of the
-largest change, which one power iteration finds. Samples are seen in strong views, as Miyato et al. move and flip
+The student learns predictions that do not change within a ball around each sample, in the direction of the largest
+change. One power iteration finds this direction. Samples are seen in strong views, as Miyato et al. move and flip
 images.
 """
 
@@ -29,10 +29,11 @@ _XI = 1e-2
 
 @dataclass(frozen=True, kw_only=True)
 class VATSettings(SemiSupervisedSettings):
-    """Settings of the adversarial term.
+    """Settings of virtual adversarial training.
 
-    `radius` is the radius of the ball around a sample, in units of √(number of features), the norm of a standardised
-    sample. The weight of the adversarial and entropy terms rises over the first share `ramp` of the training.
+    `radius` is the length of the adversarial change of a sample, in units of √(number of features), the norm of a
+    standardised sample. The weight of adversarial and entropy terms rises from 0 to 1 over the first share `ramp` of
+    the training.
     """
 
     radius: float = 0.2
@@ -40,7 +41,7 @@ class VATSettings(SemiSupervisedSettings):
 
 
 class VATTrainer(SemiSupervisedTrainer):
-    """Trainer by cross-entropy of released labels, divergence under adversarial changes, and entropy of predictions.
+    """Trainer that minimises cross-entropy to released labels, adversarial divergence, and entropy of predictions.
 
     The divergence is KL(p ‖ q), with p the prediction for a sample, and q the prediction for the sample moved in its
     adversarial direction.
@@ -67,7 +68,7 @@ class VATTrainer(SemiSupervisedTrainer):
 
 
 def _adversarial_direction(student: nn.Module, x: Tensor, target: Tensor) -> Tensor:
-    """Return the direction in which each sample's prediction changes fastest."""
+    """Return the direction of each sample of `x` in which its prediction changes fastest from `target`."""
     direction = _normalised(torch.randn_like(x)).requires_grad_()
     divergence = _divergence(target, student(x + _XI * direction))
     (gradient,) = torch.autograd.grad(divergence, direction)
@@ -75,18 +76,18 @@ def _adversarial_direction(student: nn.Module, x: Tensor, target: Tensor) -> Ten
 
 
 def _normalised(x: Tensor) -> Tensor:
-    """Scale each sample to the norm of a standardised sample."""
+    """Scale each sample of `x` to the norm of a standardised sample, √(number of features)."""
     norm = x.flatten(1).norm(dim=1).clamp_min(1e-12).view(-1, *[1] * (x.ndim - 1))
     return x * (math.sqrt(x[0].numel()) / norm)
 
 
 def _divergence(target: Tensor, logits: Tensor) -> Tensor:
-    """Return the mean Kullback–Leibler divergence between target and predictions."""
+    """Return the mean over samples of KL(`target` ‖ softmax(`logits`)), for arrays (samples, classes)."""
     return F.kl_div(logits.log_softmax(1), target, reduction="batchmean")
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the VAT trainer of the model in `config`, by default of a network that suits the pool.
+    """Return the VAT trainer of the model in `config` or, if it is None, of a default model for the pool.
 
     Draws from torch's global generator, which `student_training.train` seeds.
     """
