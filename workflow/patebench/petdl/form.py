@@ -1,4 +1,4 @@
-"""Base class of the forms of PET-DL: noisy releases of the teachers' outputs, their cost, and the shared training."""
+"""Base class of the forms of PET-DL: noisy releases of the teachers' outputs, their ε, and the shared training."""
 
 import math
 from abc import ABC, abstractmethod
@@ -26,11 +26,12 @@ Backward = Callable[[Tensor, Tensor], None]
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a student's training; `noise` is the noise's standard deviation divided by the clip.
+    """Settings of a student's training; `noise` is the standard deviation of the noise divided by the clipping norm.
 
-    `clip` bounds the contribution of one teacher. Depending on the form, it bounds a loss (B in the paper) or the norm
-    of a gradient or of softened outputs. `hint_clip` bounds the norm of hints. If `weighted`, a teacher's contribution
-    is weighted by its confidence. The student is trained on the first `samples` samples of the pool, or on all if None.
+    `clip` bounds the contribution of one teacher. Depending on the form, it bounds a loss (B in the paper), or the norm
+    of a gradient or of softened outputs. `hint_clip` bounds the norm of hints (outputs of a hidden layer). If
+    `weighted`, a teacher's contribution is weighted by its confidence. The student is trained on the first `samples`
+    samples of the pool, None: on all.
     """
 
     noise: float
@@ -45,7 +46,7 @@ class Settings:
     learning_rate: float = 4e-3
 
     def steps(self, samples: int) -> int:
-        """Return the number of batches in all epochs of hint learning and distillation on `samples` samples."""
+        """Return the number of training steps on `samples` samples, in hint learning and distillation together."""
         return (self.hint_epochs + self.distillation_epochs) * math.ceil(samples / self.batch)
 
 
@@ -56,7 +57,8 @@ def _generator(seed: int, *names: str | int) -> torch.Generator:
 class Form(ABC):
     """Variant ("form") of PET-DL (Sun et al. 2019), which trains a student on noisy outputs of teachers.
 
-    `augments` is True if the variant augments images in distillation.
+    `kind` and `source` are the kind of its bound on ε and the theorems behind it. `augments` is True if images are
+    augmented in distillation.
     """
 
     defaults: ClassVar[Settings]
@@ -66,25 +68,26 @@ class Form(ABC):
 
     @abstractmethod
     def releases(self, settings: Settings, samples: int) -> dict[Summand, int]:
-        """Return the number of noisy sums, by sort of summand, that training on `samples` public samples releases."""
+        """Return how many noisy sums of each kind of vector training on `samples` public samples releases."""
 
     @abstractmethod
     def gradients(
         self, student: PetdlStudent, knowledge: Knowledge, settings: Settings, noise: torch.Generator
     ) -> tuple[Backward, Backward]:
-        """Return two functions that set the gradients of `student` for a batch: for hint learning and for distillation.
+        """Return functions that set the gradients of `student` for a batch: in hint learning, and in distillation.
 
-        `knowledge` are the teachers' outputs, and all noise is drawn from `noise`.
+        `knowledge` are the teachers' outputs, and all noise is drawn from the generator `noise`.
         """
 
     def clip_of(self, sort: Summand, settings: Settings) -> float:
-        """Return the clipping norm in `settings` of a teacher's vectors of this `sort`."""
+        """Return the clipping norm in `settings` for a teacher's vectors of the kind `sort`."""
         return settings.clip
 
     def release(self, vectors: Tensor, sort: Summand, settings: Settings, noise: torch.Generator) -> Tensor | None:
-        """Return the noisy sum of `vectors` (teachers, features) that the form would release, for audits.
+        """Return the noisy sum of `vectors` (teachers, features) as this form would release it; audits call this.
 
-        Returns None if the form does not release sums of vectors.
+        `sort` is the kind of the vectors, and `noise` the generator of the noise. Returns None if the form releases no
+        sums of vectors.
         """
         return None
 
@@ -99,11 +102,11 @@ class Form(ABC):
         *,
         noises: int = 0,
     ) -> None:
-        """Train `student` on standardised public samples `x` and the teachers' outputs for them, `knowledge`.
+        """Train `student` by hint learning, then by distillation, on public samples and the teachers' outputs for them.
 
-        Hint learning comes first, and then distillation. Both use AdamW with a one-cycle learning rate. After
-        each epoch of distillation, `done` is called with the number of these epochs so far. `seed` determines batches
-        and noise; other values of `noises` give other noise with the same batches.
+        `x` are the standardised samples, and `knowledge` the teachers' outputs. Both trainings use AdamW with a
+        one-cycle learning rate. After each epoch of distillation, `done` is called with the number of these epochs so
+        far. `seed` determines batches and noise; other values of `noises` give other noise with the same batches.
         """
         hint, distil = self.gradients(student, knowledge, settings, _generator(seed, "noise", noises))
         stages = (
@@ -141,8 +144,9 @@ class Form(ABC):
         """Return complete settings: those in `given` that are not None, and the form's defaults for the others.
 
         `samples` is the size of the pool, and `hints` is True if the teachers' hints are available. If `given` contains
-        a target `epsilon` at `delta`, `noise` is the least noise that reaches it. Raises PatebenchError for more
-        samples than the pool contains, hint learning without hints, or a target that no noise reaches.
+        a target `epsilon` with its `delta`, `noise` is the least noise that reaches it. Raises PatebenchError for more
+        samples than the pool contains, for requested hint learning without hints, or for a target that no noise
+        reaches.
         """
         names = {field.name for field in fields(Settings)}
         chosen = {name: value for name, value in given.items() if name in names and value is not None}
@@ -163,9 +167,9 @@ class Form(ABC):
         return replace(settings, noise=noise_for(given["epsilon"], self.releases(settings, used), given["delta"]))
 
     def bound(self, settings: Settings, delta: float) -> Bound:
-        """Return the bound on the total ε of all releases at `delta`.
+        """Return the bound on the ε of all releases together at `delta`.
 
-        It is not publishable, because the noise is drawn from a seed and can therefore be reproduced.
+        The bound is not publishable, because the noise is drawn from a seed and can therefore be reproduced.
         """
         assert settings.samples is not None
         releases = self.releases(settings, settings.samples)

@@ -1,9 +1,9 @@
 """PET-DL with noisy gradients: clip each teacher's gradient, and add noise to their sum before the student's step.
 
-Each of n teachers contributes the gradient, with respect to the student's weights, of the loss between the student's
-outputs and the teacher's outputs for a public batch. The gradient is clipped to the norm S. Gaussian noise of standard
-deviation zS is added to every entry of the sum, which is then divided by n. A step is one release of the sort
-`Summand.VECTOR` and is (2/z)-GDP, whatever the earlier steps released.
+Each of n teachers has a loss between the student's outputs and its own outputs for a public batch. It contributes the
+gradient of this loss with respect to the student's weights, clipped to the norm S. Gaussian noise of standard deviation
+zS is added to every entry of the sum, which is then divided by n. A step is one release of the kind `Summand.VECTOR`.
+It is (2/z)-GDP, for all results of earlier steps.
 
 The samples are public and all teachers take part in every step, so there is no subsampling that would reduce the cost.
 If `weighted`, a teacher's gradient is multiplied by the teacher's own confidence. It is not divided by the sum of all
@@ -25,7 +25,7 @@ _AT_ONCE = 1 << 13
 
 
 class NoisyGradient(Form):
-    """Form that adds noise to the sum of the teachers' clipped gradients in every step."""
+    """Form that adds noise to the sum of the teachers' clipped gradients in every training step."""
 
     defaults = Settings(noise=20.0, hint_epochs=0, distillation_epochs=10, batch=512, clip=1.0)
     kind = Kind.WORST_CASE
@@ -65,7 +65,7 @@ class NoisyGradient(Form):
 
 
 def per_teacher(output: Tensor, towards: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
-    """Return, for every parameter in `parameters`, the gradient of each teacher's loss: (teachers, …).
+    """Return the gradient of each teacher's loss: for every parameter in `parameters` a tensor (teachers, …).
 
     `output` (samples, …) is the output of the student, and `towards` (teachers, samples, …) contains the gradient of
     each teacher's loss with respect to this output. The forward pass is the same for all teachers, so only
@@ -80,9 +80,11 @@ def per_teacher(output: Tensor, towards: Tensor, parameters: Sequence[nn.Paramet
 
 
 def aggregated(gradients: Sequence[Tensor], settings: Settings, noise: torch.Generator) -> list[Tensor]:
-    """Return, for every parameter, the mean over teachers of their clipped gradients, with noise on the sum.
+    """Return, for every parameter of the student, the noisy mean of the teachers' clipped gradients.
 
-    `gradients` has one array (teachers, …) per parameter; a teacher's norm is over all parameters together.
+    `gradients` has one tensor (teachers, …) per parameter. A teacher's gradient is clipped by its norm over all
+    parameters together. Noise from the generator `noise` is added to the sum over teachers, which is then divided by
+    their number.
     """
     finite = [torch.where(gradient.isfinite(), gradient, 0.0) for gradient in gradients]
     norms = torch.stack([gradient.flatten(1).double().square().sum(1) for gradient in finite]).sum(0).sqrt()

@@ -1,9 +1,9 @@
 """PET-DL with noisy outputs: release the noisy sum of the teachers' outputs once per public sample, then train on it.
 
-For every sample, each teacher's softened output, a vector without negative entries, is clipped to the norm S, and the
-sum over teachers gets Gaussian noise of standard deviation zS. Hints are clipped to another norm, `hint_clip`, and get
-noise in proportion to it. Each sample is one release of the sort `Summand.NON_NEGATIVE` and, with hints, one of the
-sort `Summand.VECTOR`. M samples together are μ-GDP with μ = √(2M)/z without hints and √(6M)/z with hints. Training uses
+For every sample, each teacher's softened output, a vector without negative entries, is clipped to the norm S. The sum
+over teachers gets Gaussian noise of standard deviation zS. Hints are clipped to another norm, `hint_clip`, and get
+noise in proportion to it. Each sample is one release of the kind `Summand.NON_NEGATIVE` and, with hints, one of the
+kind `Summand.VECTOR`. M samples together are μ-GDP with μ = √(2M)/z without hints and √(6M)/z with hints. Training uses
 only these releases, so further epochs cost nothing. If `weighted`, a teacher's output is multiplied by its confidence.
 
 At a small ε, fewer samples (`samples`) and no hints (`hint_epochs: 0`) give better students.
@@ -20,7 +20,7 @@ from patebench.petdl.student import Knowledge, PetdlStudent
 
 
 class NoisyKnowledge(Form):
-    """Form that releases, once per sample, a noisy sum of clipped outputs, and of clipped hints if hints are used."""
+    """Form that releases a noisy sum of the teachers' clipped outputs, and of hints if used, once per sample."""
 
     defaults = Settings(noise=20.0, hint_epochs=0, distillation_epochs=100, batch=64)
     kind = Kind.WORST_CASE
@@ -59,9 +59,10 @@ class NoisyKnowledge(Form):
     def released(
         self, knowledge: Knowledge, settings: Settings, noise: torch.Generator
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the teachers' noisy mean probabilities (samples, classes), and mean hints (samples, features) or None.
+        """Return noisy means over teachers of probabilities (samples, classes) and of hints (samples, features).
 
-        Noisy mean probabilities are replaced by the nearest probability distribution, which is post-processing.
+        The noisy probabilities of a sample are replaced by the nearest probability distribution, which is
+        post-processing. Without hint learning, the hints are None. All noise is drawn from the generator `noise`.
         """
         rows = torch.arange(knowledge.samples, device=knowledge.probabilities.device)
         softened = knowledge.softened(settings.temperature, rows)
@@ -75,7 +76,7 @@ class NoisyKnowledge(Form):
 
 
 def nearest_distribution(vectors: Tensor) -> Tensor:
-    """Return the probability distribution (…, classes) nearest in Euclidean distance to each of `vectors`.
+    """Return, for each of `vectors` (…, classes), the probability distribution with the smallest Euclidean distance.
 
     The same number is subtracted from all entries of a vector, and negative results are set to 0 (Held, Wolfe, Crowder
     1974).

@@ -1,11 +1,11 @@
-"""Noisy sums of clipped vectors, which PET-DL's forms release, and their account in Gaussian DP (GDP).
+"""Noisy sums of clipped vectors, which PET-DL's forms release, and their accounting in Gaussian DP (GDP).
 
 Adjacent data sets differ in one teacher's shard, so one of n vectors is replaced. Let the noise have a standard
-deviation of z times the clip. A release is (2/z)-GDP for vectors of any sign, (√2/z)-GDP for vectors without negative
-entries, and (1/z)-GDP for numbers from 0 to the clip. Adaptive releases that are μᵢ-GDP are √(Σ μᵢ²)-GDP together
-(Dong, Roth, Su 2022, Theorem 2.7, Corollary 3.3), and μ-GDP is converted to (ε, δ) exactly (Balle & Wang 2018, Theorem
-8). The audit runs `noisy_sum` itself (`audit.trained_models`). Proof: docs/explanation/proofs-systems.md, "Sums of
-clipped vectors".
+deviation of z times the clipping norm. A release is (2/z)-GDP for vectors of any sign, (√2/z)-GDP for vectors without
+negative entries, and (1/z)-GDP for numbers from 0 to the clip. Adaptive releases that are μᵢ-GDP are √(Σ μᵢ²)-GDP
+together (Dong, Roth, Su 2022, Theorem 2.7, Corollary 3.3). μ-GDP is converted to (ε, δ) exactly (Balle & Wang 2018,
+Theorem 8). The audit runs `noisy_sum` itself (`audit.trained_models`). Proof: docs/explanation/proofs-systems.md, "Sums
+of clipped vectors".
 """
 
 import math
@@ -24,7 +24,7 @@ _ROUNDING = 1e-14
 class Summand(Enum):
     """Kind of vector that each teacher contributes to a noisy sum.
 
-    A member's value is the squared L2 sensitivity of the sum, if vectors are clipped to norm 1 and one teacher is
+    The value of a member is the squared L2 sensitivity of the sum for vectors clipped to norm 1, if one teacher is
     replaced.
     """
 
@@ -34,9 +34,10 @@ class Summand(Enum):
 
 
 def mu(noise: float, releases: dict[Summand, int]) -> float:
-    """Return the GDP parameter μ of all `releases` together; ∞ without noise.
+    """Return the GDP parameter μ of all noisy sums in `releases` together; ∞ without noise.
 
-    `releases` is the number of noisy sums by sort, and `noise` the standard deviation divided by the clipping norm.
+    `releases` maps kinds of vectors to numbers of noisy sums. `noise` is the standard deviation divided by the clipping
+    norm.
     """
     together = sum(release.value * count for release, count in releases.items())
     if together == 0:
@@ -45,16 +46,19 @@ def mu(noise: float, releases: dict[Summand, int]) -> float:
 
 
 def epsilon(noise: float, releases: dict[Summand, int], delta: float) -> float:
-    """Return the ε of all `releases` together at `delta`, rounded up; `noise` and `releases` are as in `mu`."""
+    """Return the ε of all `releases` together at `delta`, rounded up.
+
+    `releases` maps kinds of vectors to numbers of noisy sums. `noise` is the standard deviation divided by the clipping
+    norm.
+    """
     return gaussian_dp(mu(noise, releases), delta)
 
 
 def noise_for(target: float, releases: dict[Summand, int], delta: float) -> float:
     """Return the least noise for which the ε of all `releases` together at `delta` is at most `target`.
 
-    The noise is a standard deviation divided by the clipping norm, and `releases` is as in `mu`.
-
-    Raises PatebenchError if no noise reaches the target.
+    The noise is a standard deviation divided by the clipping norm. `releases` maps kinds of vectors to numbers of noisy
+    sums. Raises PatebenchError if no noise reaches the target.
     """
     return edge(lambda noise: epsilon(noise, releases, delta), target)
 
@@ -69,7 +73,7 @@ def clipped(vectors: Tensor, clip: float) -> Tensor:
 
 
 def factors(norms: Tensor, clip: float) -> Tensor:
-    """Return a factor per vector, of the shape of `norms`, that scales the vector's norm to at most `clip`.
+    """Return factors, in the shape of `norms`, that scale vectors with these norms to norms of at most `clip`.
 
     The factor is 0 for a norm that is not finite.
     """
@@ -78,14 +82,14 @@ def factors(norms: Tensor, clip: float) -> Tensor:
 
 
 def noisy_sum(vectors: Tensor, clip: float, noise: float, rng: torch.Generator) -> Tensor:
-    """Return the sum over teachers of `vectors` (teachers, …, features), clipped, plus Gaussian noise.
+    """Return the sum over teachers of `vectors` (teachers, …, features), clipped to norm `clip`, plus Gaussian noise.
 
-    Vectors are clipped along the last axis. The standard deviation of the noise is noise·clip.
+    Norms are over the last axis. The noise has the standard deviation `noise`·`clip` and is drawn from `rng`.
     """
     vectors = torch.where(vectors.isfinite(), vectors, 0.0)
     return with_noise(clipped(vectors, clip).sum(0), clip, noise, rng)
 
 
 def with_noise(total: Tensor, clip: float, noise: float, rng: torch.Generator) -> Tensor:
-    """Return `total`, a sum of clipped vectors, plus Gaussian noise of standard deviation noise·clip from `rng`."""
+    """Return `total`, a sum of clipped vectors, plus Gaussian noise of standard deviation `noise`·`clip` from `rng`."""
     return total + noise * clip * torch.randn(total.shape, generator=rng).to(total.device, total.dtype)

@@ -18,7 +18,7 @@ from patebench.petdl.student import Knowledge, PetdlStudent
 
 
 class PublishedForm(Form):
-    """Form of the paper, which is not private: its noise does not change the gradients, and its ε is only claimed."""
+    """Published form of PET-DL, which is not private: noise does not change the gradients, and ε is only a claim."""
 
     defaults = Settings(noise=20.0, hint_epochs=10, distillation_epochs=40, batch=128, clip=4.0)
     kind = Kind.CLAIMED
@@ -48,10 +48,10 @@ class PublishedForm(Form):
 
 
 def weights(knowledge: Knowledge, rows: Tensor, settings: Settings) -> Tensor:
-    """Return the weight (teachers, rows) of each teacher's loss for the samples at positions `rows` (rows,).
+    """Return the weight (teachers, rows) of each teacher's loss for the samples at the positions `rows` (rows,).
 
-    Weights have mean 1 per sample. They are proportional to the teachers' confidences (`Knowledge.confidence`) if
-    `settings.weighted`, and equal otherwise.
+    For each sample, weights have the mean 1 over teachers. They are proportional to the teachers' confidences
+    (`Knowledge.confidence`) if `settings.weighted`, and equal otherwise.
     """
     if not settings.weighted:
         return torch.ones(knowledge.teachers, len(rows), device=rows.device)
@@ -62,7 +62,8 @@ def weights(knowledge: Knowledge, rows: Tensor, settings: Settings) -> Tensor:
 def aggregated(losses: Tensor, weights: Tensor, settings: Settings, noise: torch.Generator) -> Tensor:
     """Return the noisy loss of a batch, Equation (4) of the paper: the mean of the teachers' clipped losses plus noise.
 
-    A teacher's loss is the mean of `losses` times `weights`, both (teachers, samples), over the samples.
+    A teacher's loss is the mean over samples of `losses` · `weights`, both (teachers, samples). `noise` is the noise's
+    generator.
     """
     means = (losses * weights).mean(1)
     clipped = means / (means.detach().abs() / settings.clip).clamp_min(1)

@@ -17,9 +17,10 @@ _LEAST = 1e-30
 
 @dataclass(frozen=True)
 class Knowledge:
-    """Outputs of the teachers for public samples: probabilities (teachers, samples, classes), and hints or None.
+    """Outputs of the teachers for public samples: class probabilities and, if available, hints.
 
-    Hints (teachers, samples, features) are the outputs of a hidden layer.
+    `probabilities` have the shape (teachers, samples, classes). `hints` (teachers, samples, features) are the outputs
+    of a hidden layer.
     """
 
     probabilities: Tensor
@@ -49,7 +50,7 @@ class Knowledge:
         return replace(self, probabilities=self.probabilities.to(device), hints=hints)
 
     def softened(self, temperature: float, rows: Tensor) -> Tensor:
-        """Return softmax(logits / `temperature`) (teachers, rows, classes) for the samples at positions `rows`."""
+        """Return softmax(ln(probabilities) / `temperature`) (teachers, rows, classes) at the positions `rows`."""
         return (self.probabilities[:, rows].clamp_min(_LEAST).log() / temperature).softmax(2)
 
     def confidence(self, rows: Tensor) -> Tensor:
@@ -67,10 +68,10 @@ _AT_ONCE = 500
 
 
 class PetdlStudent:
-    """Student network: a `conv_net` of the given `width` whose layer `guided` learns the teachers' hints (FitNets).
+    """Student network: a `conv_net` of the given `width`; its layer `guided` learns the teachers' hints (FitNets).
 
     A regressor, which is a 1×1 convolution, maps the outputs of that layer to hints with `features` features. Samples
-    are standardised by the public pool, and batch normalisation uses only public samples. The student computes in
+    are standardised by the public `pool`, and batch normalisation uses only public samples. The student computes in
     bfloat16 if that is faster (`compute_dtype_for`).
     """
 
@@ -94,11 +95,11 @@ class PetdlStudent:
         return sum(parameter.numel() for parameter in self.net.parameters())
 
     def hint_weights(self) -> list[nn.Parameter]:
-        """Return the weights that hint learning trains: all weights up to the guided layer, and the regressor's."""
+        """Return the weights that are trained in hint learning: those up to the guided layer, and the regressor's."""
         return [*self.hint_layers.parameters(), *self.regressor.parameters()]
 
     def weights(self) -> list[nn.Parameter]:
-        """Return the weights that distillation trains: all weights of the network."""
+        """Return the weights that are trained in distillation: all weights of the network."""
         return list(self.net.parameters())
 
     def hints(self, x: Tensor) -> Tensor:
@@ -111,16 +112,16 @@ class PetdlStudent:
             return self.net(x).float()
 
     def samples(self, x: Tensor) -> Tensor:
-        """Return samples `x`, standardised and moved to the student's device."""
+        """Return a standardised copy of samples `x` on the student's device."""
         return self.standardise(x.to(self.device))
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:
-        """Return the predicted labels (samples,) of samples `x`, which are standardised here."""
+        """Return the predicted labels (samples,) of samples `x`, which are not yet standardised."""
         self.net.eval()
         batches = x.split(_AT_ONCE)  # type: ignore[no-untyped-call]
         return torch.cat([self.logits(self.samples(batch)).argmax(1).cpu() for batch in batches])
 
     def state(self) -> list[Tensor]:
-        """Return copies of all weights and running statistics, for comparing two students."""
+        """Return copies of all weights and running statistics (batch normalisation), to compare two students."""
         return [tensor.detach().clone() for tensor in self.net.state_dict().values()]
