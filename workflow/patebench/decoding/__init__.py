@@ -1,1 +1,1 @@
-"""Decode noisy tables and noisy reports before a student learns from them."""
+"""Compute labels and likelihoods from noisy tables and noisy reports, before a student learns from them."""

@@ -4,9 +4,9 @@
 
 (Geman & Geman 1984), where the first sum is over pairs of queries q, r. The field prefers equal labels for near
 clusters, with weight β, and equal class shares, up to relative differences of about ρ. Several values of β and ρ are
-tried, and weighted by the likelihood of the table. Labelings, the normaliser Z and this likelihood come from sequential
-Monte Carlo (Del Moral, Doucet, Jasra 2006) with a fixed seed, so results are reproducible.
-Derivation: docs/explanation/proofs-systems.md, "A field of labels".
+tried, and weighted by the likelihood of the table. Labelings (labels of all queries), the normaliser Z and this
+likelihood come from sequential Monte Carlo (Del Moral, Doucet, Jasra 2006) with a fixed seed, so results are
+reproducible. Derivation: docs/explanation/proofs-systems.md, "A field of labels".
 """
 
 import numpy as np
@@ -24,11 +24,12 @@ _LABELINGS, _STEPS = 128, 24
 
 
 def read(log_likelihood: Array, clusters: QueryClusters) -> tuple[Integers, Array]:
-    """Return the likeliest labeling (queries,) and the marginals ln Pr[label | table] (queries, classes).
+    """Return the likeliest labels of all queries together (queries,), and ln Pr[label | table] (queries, classes).
 
-    `log_likelihood` (queries, classes) is ln Pr[row of the table | label] per query. Marginals are averaged over all
-    values of β and ρ, the parameters of the random field (see the module). The labeling is the likeliest one for the
-    most likely β and ρ, and may differ from the labels with the greatest marginals.
+    `log_likelihood` (queries, classes) is ln Pr[row of the table | label], and `clusters` are the clusters of the
+    queries. The prior of labels is a random field with parameters β and ρ (see the module). Pr[label | table] is a mean
+    over all values of β and ρ, weighted by the likelihood of the table. The labels are the likeliest for the most
+    likely β and ρ, so a label may differ from the most probable one of its query.
     """
     rng = np.random.default_rng(0)
     before = _Labelings(np.zeros_like(log_likelihood), clusters, rng).sample_field()
@@ -39,7 +40,10 @@ def read(log_likelihood: Array, clusters: QueryClusters) -> tuple[Integers, Arra
 
 
 class _Labelings:
-    """Weighted sample of labelings in sequential Monte Carlo."""
+    """Weighted samples of labelings (labels of all queries) in sequential Monte Carlo: one sample per field.
+
+    A field is the prior of labelings for one pair of values of β and ρ.
+    """
 
     def __init__(self, log_likelihood: Array, clusters: QueryClusters, rng: np.random.Generator) -> None:
         # A labeling is sampled ∝ likelihood · prior^`on`, where `on` rises from 0 to 1.
@@ -67,11 +71,11 @@ class _Labelings:
         return self
 
     def log_sums(self) -> Array:
-        """Return ln of the mean weight of each field's labelings (fields,), which estimates ln of its normaliser."""
+        """Return an estimate of ln of each field's normaliser (fields,): ln of the mean weight of its labelings."""
         return logsumexp(self.log_weight.reshape(-1, _LABELINGS)) - np.log(_LABELINGS)
 
     def log_marginals(self) -> Array:
-        """Return the marginals ln Pr[label of a query] under each field (fields, queries, classes)."""
+        """Return ln Pr[label of a query] under each field (fields, queries, classes), from the sampled labelings."""
         shares = self._shares()
         conditional = np.stack([self._log_conditional(q, shares) for q in range(len(self.own))], axis=1)
         weight = self.log_weight.reshape(-1, _LABELINGS)
@@ -79,32 +83,35 @@ class _Labelings:
         return logsumexp(conditional.reshape(*weight.shape, *self.own.shape) + weight[:, :, None, None], axis=1)
 
     def likeliest(self, field: int) -> Integers:
-        """Return the likeliest of the labelings (queries,) drawn under the field with index `field`."""
+        """Return the most probable of the labelings (queries,) sampled under the field with index `field`."""
         log_p = self.own[np.arange(len(self.own)), self.labels].sum(axis=1) + self.on * self._log_field()
         first = field * _LABELINGS
         return self.labels[first + log_p[first : first + _LABELINGS].argmax()]
 
     def _shares(self) -> Array:
-        """Return each class's share of the pool for each labeling (labelings, classes)."""
+        """Return the share of the pool that each labeling gives to each class (labelings, classes)."""
         shares = np.zeros((len(self.rows), self.own.shape[1]))
         for q, size in enumerate(self.sizes):
             shares[self.rows, self.labels[:, q]] += size
         return shares
 
     def _match(self, q: Integers, label: Integers) -> Array:
-        """Sum the nearness of a query to all queries with a label, for each labeling."""
+        """Return, for each labeling, the summed nearness of query `q` to all queries with label `label` (labelings,).
+
+        `q` and `label` (labelings,) hold one query and one label for each labeling.
+        """
         same_label = self.labels[self.rows[:, None], self.neighbours[q]] == label[:, None]
         return np.einsum("ln,ln->l", same_label, self.nearness[q])
 
     def _log_field(self) -> Array:
-        """Return the log-probability of each labeling under its field, up to a constant."""
+        """Return ln Pr[labeling] of each labeling under its field (labelings,), up to a constant for the field."""
         queries = [np.full_like(self.rows, q) for q in range(len(self.own))]
         same = sum(self._match(q, self.labels[self.rows, q]) for q in queries) / 2
         uneven = np.square(self._shares() - 1 / self.own.shape[1]).sum(axis=1)
         return self.beta * same - self.stiffness * uneven
 
     def _resample(self) -> None:
-        """Resample the labelings of each field whose effective sample size is too small."""
+        """Resample the labelings of each field whose effective sample size is below half of their number."""
         for field, log_weight in enumerate(self.log_weight.reshape(-1, _LABELINGS)):
             total = logsumexp(log_weight)
             share = np.exp(log_weight - total)
@@ -116,7 +123,10 @@ class _Labelings:
                 self.log_weight[of_field] = total - np.log(_LABELINGS)
 
     def _log_conditional(self, q: int, shares: Array) -> Array:
-        """Return a query's log-probabilities given all other labels (labelings, classes)."""
+        """Return ln Pr[label of query `q` | all other labels] for each labeling (labelings, classes).
+
+        `shares` (labelings, classes) are the class shares of each labeling.
+        """
         without, same = shares.copy(), np.zeros_like(shares)
         without[self.rows, self.labels[:, q]] -= self.sizes[q]
         for r in self.neighbours[q]:
@@ -127,7 +137,7 @@ class _Labelings:
         return log_p - logsumexp(log_p)[:, None]
 
     def _draw_labels(self) -> None:
-        """Draw each label again, given all other labels (Gibbs sampling)."""
+        """Draw the label of each query again, given all other labels (Gibbs sampling)."""
         shares = self._shares()
         for q, size in enumerate(self.sizes):
             drawn = (self._log_conditional(q, shares) + self.rng.gumbel(size=shares.shape)).argmax(axis=1)
@@ -136,7 +146,7 @@ class _Labelings:
             self.labels[:, q] = drawn
 
     def _exchange_labels(self) -> None:
-        """Propose to exchange each label with that of another query (Metropolis)."""
+        """Propose, for each query, to exchange its label with that of a random other query (Metropolis)."""
         # If the field requires equal class shares, only exchanges can change labels.
         shares, queries = self._shares(), len(self.own)
         for first in range(queries if queries > 1 else 0):

@@ -22,13 +22,13 @@ _INITIAL_ACCURACY, _ITERATIONS = 0.9, 10
 
 
 def report_log_likelihood(reports: NDArray[np.integer], facts: Mapping[str, Any]) -> Array:
-    """Return ln Pr[reports | class] (queries, classes) of the reports of a release.
+    """Return ln Pr[reports on a query | class] (queries, classes), for teachers' reports by a local mechanism.
 
     Parameters
     ----------
-    reports : (teachers, queries) int array
+    reports : (teachers, queries) int array; −1 where a teacher did not participate
     facts
-        Metadata of the labels: "mechanism", its "parameters" and the number of "classes".
+        Metadata of the released labels: "mechanism", its "parameters" and the number of "classes".
 
     Raises
     ------
@@ -46,10 +46,10 @@ def report_log_likelihood(reports: NDArray[np.integer], facts: Mapping[str, Any]
 
 
 def log_likelihood(reports: NDArray[np.integer], channels: Sequence[Array]) -> Array:
-    """Return ln Pr[all reports on a query | class] (queries, classes).
+    """Return ln Pr[all reports on a query | class of the query] (queries, classes).
 
-    `reports` (teachers, queries) are −1 where a teacher did not participate. `channels` has the matrix
-    Pr[report | vote] (classes, possible reports) of each teacher. The teachers' accuracy is estimated from `reports`.
+    `reports` (teachers, queries) are −1 where a teacher did not participate. `channels` contains one matrix Pr[report |
+    vote] (classes, possible reports) per teacher. The teachers' accuracy is estimated from `reports`.
     """
     accuracy = _INITIAL_ACCURACY
     for _ in range(_ITERATIONS):
@@ -61,7 +61,10 @@ def log_likelihood(reports: NDArray[np.integer], channels: Sequence[Array]) -> A
 
 
 def _expectation_step(reports: NDArray[np.integer], channels: Sequence[Array], accuracy: float) -> tuple[Array, Array]:
-    """Return the log-likelihood and the expected number of correct votes (queries, classes)."""
+    """Return the log-likelihood of the reports and the expected number of correct votes, both (queries, classes).
+
+    Each is given the class of the query, if teachers vote for it with probability `accuracy`.
+    """
     classes = len(channels[0])
     log_p, expected_right = np.zeros((2, reports.shape[1], classes))
     for sent, channel in zip(reports, channels, strict=True):

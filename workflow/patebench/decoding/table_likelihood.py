@@ -1,9 +1,9 @@
 """Decode a released table of noisy counts into the probability that a class has the most votes of a query.
 
-The table is public, so decoding costs no privacy. A single row has the class distribution of argmax(table + noise). If
-queries represent clusters of a public pool, all rows are decoded jointly: `label_field.py` models the labels, and the
-scale and the shapes of rows are estimated by empirical Bayes (Robbins 1956).
-Derivation: docs/explanation/proofs-systems.md, "Reading a noisy table".
+The table is public, so decoding costs no privacy. For a row on its own, this is the probability that the class is
+argmax(row + noise). If queries represent clusters of a public pool, all rows are decoded jointly: `label_field.py`
+models the labels. The scale of the rows' votes, and their shapes (distributions over classes), are estimated by
+empirical Bayes (Robbins 1956). Derivation: docs/explanation/proofs-systems.md, "Reading a noisy table".
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,17 +32,17 @@ _ITERATIONS, _GUESSED_ROWS = 20, 2.0
 
 @dataclass(frozen=True)
 class Shape:
-    """Shares of the votes in a row of a table: for its class (`own`), for one `rival`, and for each `other` class."""
+    """Shares of the votes in a row of a table: of its class (`own`), of one `rival`, and of each `other` class."""
 
     own: float
     rival: float
     other: float
 
     def log_density(self, table: Array, totals: Array, noise: Noise) -> Array:
-        """Return ln Pr[row | class] (queries, classes) for rows of this shape.
+        """Return ln Pr[row | class of the row] (queries, classes), if rows have this shape.
 
-        `table` (queries, classes) are the noisy counts, and `totals` (queries,) the number of votes per row, both
-        divided by the noise scale. All rivals are equally likely.
+        `table` (queries, classes) are the noisy counts, and `totals` (queries,) the numbers of votes per row, both
+        divided by the noise scale. All other classes are equally likely to be the rival.
         """
         own, rival, other = (noise.log_density(table - share * totals[:, None]) for share in vars(self).values())
         density: Array = other.sum(axis=1, keepdims=True) + own - other
@@ -54,10 +54,10 @@ class Shape:
 
 
 def row_log_likelihood(table: NDArray[np.number], noise: Noise, expected: Sequence[Array]) -> Array:
-    """Return ln Pr[row | class] (queries, classes) up to a constant per row; the scale of `noise` must be above 0.
+    """Return ln Pr[row of the table | class of the row] (queries, classes), up to a constant per row.
 
-    Each array (queries,) in `expected` is a guess, from public data: how many votes each row has relative to the other
-    rows. The guess under which the table is likeliest is used.
+    `expected` contains guesses, from public data, of the relative numbers of votes of the rows; each guess is an array
+    (queries,). The guess under which the table is likeliest is used. The scale of `noise` must be above 0.
     """
     scaled, shapes = np.asarray(table, dtype=np.float64) / noise.scale, _shapes(table.shape[1])
     totals = [scale * guess / guess.mean() for guess in expected for scale in _SCALES]
@@ -66,14 +66,17 @@ def row_log_likelihood(table: NDArray[np.number], noise: Noise, expected: Sequen
 
 
 def _shapes(classes: int) -> list[Shape]:
-    """Return the candidate shapes of a row of counts; the last has no votes."""
+    """Return the candidate shapes of a row of counts; in the last one, the row has no votes."""
     spread = [Shape(own, (1 - own) / (classes - 1), (1 - own) / (classes - 1)) for own in _SHARES]
     with_rival = [Shape(own, 1 - own, 0.0) for own in _SHARES if own < 1 and classes > 2]
     return [*spread, *with_rival, Shape(0.0, 0.0, 0.0)]
 
 
 def _fit(log_density: Array) -> tuple[float, Array]:
-    """Estimate frequencies of shapes by EM, and return the log-likelihoods of table and rows."""
+    """Return the log-likelihood of the table, and ln Pr[row | class] (queries, classes).
+
+    `log_density` (shapes, queries, classes) is given the shape of the row; frequencies of shapes are estimated by EM.
+    """
     shapes, queries, classes = log_density.shape
     rows = logsumexp(log_density) - np.log(classes)  # all classes are equally likely
     frequency = np.full(shapes, 1 / shapes)
@@ -106,7 +109,7 @@ def read(
         Metadata of the labels, which name the mechanism that released the table.
     clusters
         Public facts on the clusters that the queries represent. If given, all rows are decoded jointly, even if the
-        queries were selected in several rounds.
+        queries were selected in several rounds. If None, each row is decoded on its own.
 
     Raises
     ------
@@ -138,10 +141,10 @@ def noise_of(facts: Mapping[str, Any]) -> Noise:
 
 
 def hidden(labels: NDArray[np.integer], log_likelihood: Array) -> NDArray[np.bool_]:
-    """Return a mask (queries,) that is True where the noise hides the label: where its probability is below 1/2.
+    """Return a mask (queries,) of labels that are hidden by the noise: their probability is below 1/2.
 
-    `log_likelihood` (queries, classes) is ln of the probability of each class. In a class with fewer than 3 labels
-    of probability 1/2 or more, no label counts as hidden, since doubtful labels help more there than they harm.
+    `log_likelihood` (queries, classes) is ln of the probability of each class. In a class with fewer than 3 labels of
+    probability 1/2 or more, no label counts as hidden, since doubtful labels help more there than they harm.
     """
     doubtful = np.exp(log_likelihood[np.arange(len(labels)), labels]) < _HIDDEN
     left = np.bincount(labels[~doubtful], minlength=log_likelihood.shape[1])
