@@ -104,7 +104,7 @@ class _Labelings:
         return np.einsum("ln,ln->l", same_label, self.nearness[q])
 
     def _log_field(self) -> Array:
-        """Return ln Pr[labeling] of each labeling under its field (labelings,), up to a constant for the field."""
+        """Return ln Pr[labeling] of each labeling under its field (labelings,), up to a constant per field."""
         queries = [np.full_like(self.rows, q) for q in range(len(self.own))]
         same = sum(self._match(q, self.labels[self.rows, q]) for q in queries) / 2
         uneven = np.square(self._shares() - 1 / self.own.shape[1]).sum(axis=1)

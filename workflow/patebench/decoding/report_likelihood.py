@@ -63,7 +63,7 @@ def log_likelihood(reports: NDArray[np.integer], channels: Sequence[Array]) -> A
 def _expectation_step(reports: NDArray[np.integer], channels: Sequence[Array], accuracy: float) -> tuple[Array, Array]:
     """Return the log-likelihood of the reports and the expected number of correct votes, both (queries, classes).
 
-    Each is given the class of the query, if teachers vote for it with probability `accuracy`.
+    Both are conditional on the class of the query, for which teachers vote with probability `accuracy`.
     """
     classes = len(channels[0])
     log_p, expected_right = np.zeros((2, reports.shape[1], classes))

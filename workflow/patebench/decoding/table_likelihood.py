@@ -32,7 +32,7 @@ _ITERATIONS, _GUESSED_ROWS = 20, 2.0
 
 @dataclass(frozen=True)
 class Shape:
-    """Shares of the votes in a row of a table: of its class (`own`), of one `rival`, and of each `other` class."""
+    """Shape of a row of counts: shares of votes for the row's class (`own`), one `rival`, and each `other` class."""
 
     own: float
     rival: float
@@ -66,7 +66,7 @@ def row_log_likelihood(table: NDArray[np.number], noise: Noise, expected: Sequen
 
 
 def _shapes(classes: int) -> list[Shape]:
-    """Return the candidate shapes of a row of counts; in the last one, the row has no votes."""
+    """Return the candidate shapes of a row of counts for `classes` classes; in the last, no class has votes."""
     spread = [Shape(own, (1 - own) / (classes - 1), (1 - own) / (classes - 1)) for own in _SHARES]
     with_rival = [Shape(own, 1 - own, 0.0) for own in _SHARES if own < 1 and classes > 2]
     return [*spread, *with_rival, Shape(0.0, 0.0, 0.0)]
@@ -75,7 +75,8 @@ def _shapes(classes: int) -> list[Shape]:
 def _fit(log_density: Array) -> tuple[float, Array]:
     """Return the log-likelihood of the table, and ln Pr[row | class] (queries, classes).
 
-    `log_density` (shapes, queries, classes) is given the shape of the row; frequencies of shapes are estimated by EM.
+    `log_density` (shapes, queries, classes) is ln Pr[row | class, shape]. The frequencies of shapes are estimated by
+    EM.
     """
     shapes, queries, classes = log_density.shape
     rows = logsumexp(log_density) - np.log(classes)  # all classes are equally likely

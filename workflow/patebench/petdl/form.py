@@ -31,7 +31,7 @@ class Settings:
     `clip` bounds the contribution of one teacher. Depending on the form, it bounds a loss (B in the paper), or the norm
     of a gradient or of softened outputs. `hint_clip` bounds the norm of hints (outputs of a hidden layer). If
     `weighted`, a teacher's contribution is weighted by its confidence. The student is trained on the first `samples`
-    samples of the pool, None: on all.
+    samples of the pool; if None, on all.
     """
 
     noise: float
@@ -57,8 +57,8 @@ def _generator(seed: int, *names: str | int) -> torch.Generator:
 class Form(ABC):
     """Variant ("form") of PET-DL (Sun et al. 2019), which trains a student on noisy outputs of teachers.
 
-    `kind` and `source` are the kind of its bound on ε and the theorems behind it. `augments` is True if images are
-    augmented in distillation.
+    `kind` is the kind of its bound on ε, such as worst case, and `source` cites the theorems. `augments` is True if
+    images are augmented in distillation.
     """
 
     defaults: ClassVar[Settings]
@@ -68,13 +68,13 @@ class Form(ABC):
 
     @abstractmethod
     def releases(self, settings: Settings, samples: int) -> dict[Summand, int]:
-        """Return how many noisy sums of each kind of vector training on `samples` public samples releases."""
+        """Return the number of noisy sums per kind of vector (`Summand`) in a training on `samples` public samples."""
 
     @abstractmethod
     def gradients(
         self, student: PetdlStudent, knowledge: Knowledge, settings: Settings, noise: torch.Generator
     ) -> tuple[Backward, Backward]:
-        """Return functions that set the gradients of `student` for a batch: in hint learning, and in distillation.
+        """Return two functions that set the gradients of `student` for a batch, for hint learning and distillation.
 
         `knowledge` are the teachers' outputs, and all noise is drawn from the generator `noise`.
         """
@@ -145,8 +145,7 @@ class Form(ABC):
 
         `samples` is the size of the pool, and `hints` is True if the teachers' hints are available. If `given` contains
         a target `epsilon` with its `delta`, `noise` is the least noise that reaches it. Raises PatebenchError for more
-        samples than the pool contains, for requested hint learning without hints, or for a target that no noise
-        reaches.
+        samples than the pool contains, for hint learning without hints, or for a target that no noise reaches.
         """
         names = {field.name for field in fields(Settings)}
         chosen = {name: value for name, value in given.items() if name in names and value is not None}

@@ -3,7 +3,7 @@
 Each of n teachers has a loss between the student's outputs and its own outputs for a public batch. It contributes the
 gradient of this loss with respect to the student's weights, clipped to the norm S. Gaussian noise of standard deviation
 zS is added to every entry of the sum, which is then divided by n. A step is one release of the kind `Summand.VECTOR`.
-It is (2/z)-GDP, for all results of earlier steps.
+It is (2/z)-GDP for any outcome of the earlier steps.
 
 The samples are public and all teachers take part in every step, so there is no subsampling that would reduce the cost.
 If `weighted`, a teacher's gradient is multiplied by the teacher's own confidence. It is not divided by the sum of all
@@ -65,7 +65,7 @@ class NoisyGradient(Form):
 
 
 def per_teacher(output: Tensor, towards: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
-    """Return the gradient of each teacher's loss: for every parameter in `parameters` a tensor (teachers, …).
+    """Return the gradient of each teacher's loss, as one tensor (teachers, …) per parameter in `parameters`.
 
     `output` (samples, …) is the output of the student, and `towards` (teachers, samples, …) contains the gradient of
     each teacher's loss with respect to this output. The forward pass is the same for all teachers, so only

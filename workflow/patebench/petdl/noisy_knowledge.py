@@ -20,7 +20,7 @@ from patebench.petdl.student import Knowledge, PetdlStudent
 
 
 class NoisyKnowledge(Form):
-    """Form that releases a noisy sum of the teachers' clipped outputs, and of hints if used, once per sample."""
+    """Form that releases, per sample, a noisy sum of the teachers' clipped outputs and, if used, one of their hints."""
 
     defaults = Settings(noise=20.0, hint_epochs=0, distillation_epochs=100, batch=64)
     kind = Kind.WORST_CASE

@@ -24,8 +24,7 @@ _ROUNDING = 1e-14
 class Summand(Enum):
     """Kind of vector that each teacher contributes to a noisy sum.
 
-    The value of a member is the squared L2 sensitivity of the sum for vectors clipped to norm 1, if one teacher is
-    replaced.
+    The value of a member is the squared L2 sensitivity of the sum for clipping norm 1, if one teacher is replaced.
     """
 
     VECTOR = 4.0  # of any sign
@@ -36,8 +35,7 @@ class Summand(Enum):
 def mu(noise: float, releases: dict[Summand, int]) -> float:
     """Return the GDP parameter μ of all noisy sums in `releases` together; ∞ without noise.
 
-    `releases` maps kinds of vectors to numbers of noisy sums. `noise` is the standard deviation divided by the clipping
-    norm.
+    `releases` maps kinds of vectors to numbers of sums. `noise` is the standard deviation divided by the clipping norm.
     """
     together = sum(release.value * count for release, count in releases.items())
     if together == 0:
@@ -46,19 +44,18 @@ def mu(noise: float, releases: dict[Summand, int]) -> float:
 
 
 def epsilon(noise: float, releases: dict[Summand, int], delta: float) -> float:
-    """Return the ε of all `releases` together at `delta`, rounded up.
+    """Return the ε of all noisy sums in `releases` together at `delta`, rounded up.
 
-    `releases` maps kinds of vectors to numbers of noisy sums. `noise` is the standard deviation divided by the clipping
-    norm.
+    `releases` maps kinds of vectors to numbers of sums. `noise` is the standard deviation divided by the clipping norm.
     """
     return gaussian_dp(mu(noise, releases), delta)
 
 
 def noise_for(target: float, releases: dict[Summand, int], delta: float) -> float:
-    """Return the least noise for which the ε of all `releases` together at `delta` is at most `target`.
+    """Return the least noise for which the ε of all sums in `releases` together at `delta` is at most `target`.
 
-    The noise is a standard deviation divided by the clipping norm. `releases` maps kinds of vectors to numbers of noisy
-    sums. Raises PatebenchError if no noise reaches the target.
+    The noise is a standard deviation divided by the clipping norm. `releases` maps kinds of vectors to numbers of sums.
+    Raises PatebenchError if no noise reaches the target.
     """
     return edge(lambda noise: epsilon(noise, releases, delta), target)
 

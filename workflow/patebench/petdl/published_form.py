@@ -62,8 +62,7 @@ def weights(knowledge: Knowledge, rows: Tensor, settings: Settings) -> Tensor:
 def aggregated(losses: Tensor, weights: Tensor, settings: Settings, noise: torch.Generator) -> Tensor:
     """Return the noisy loss of a batch, Equation (4) of the paper: the mean of the teachers' clipped losses plus noise.
 
-    A teacher's loss is the mean over samples of `losses` · `weights`, both (teachers, samples). `noise` is the noise's
-    generator.
+    A teacher's loss is the mean over samples of `losses` · `weights`, both (teachers, samples). `noise` is a generator.
     """
     means = (losses * weights).mean(1)
     clipped = means / (means.detach().abs() / settings.clip).clamp_min(1)

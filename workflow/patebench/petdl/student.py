@@ -50,7 +50,7 @@ class Knowledge:
         return replace(self, probabilities=self.probabilities.to(device), hints=hints)
 
     def softened(self, temperature: float, rows: Tensor) -> Tensor:
-        """Return softmax(ln(probabilities) / `temperature`) (teachers, rows, classes) at the positions `rows`."""
+        """Return softmax(ln(probabilities) / `temperature`) (teachers, rows, classes) for the samples at `rows`."""
         return (self.probabilities[:, rows].clamp_min(_LEAST).log() / temperature).softmax(2)
 
     def confidence(self, rows: Tensor) -> Tensor:

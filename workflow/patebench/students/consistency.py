@@ -186,7 +186,7 @@ def trainer_in_clusters(data: StudentData, config: StudentConfig, seed: int) -> 
 
 
 def _clean_labels(data: StudentData, config: StudentConfig, settings: ConsistencySettings) -> StudentData:
-    """Return `data` without the labels that `cleaned` removes, judged by networks after a short training."""
+    """Return `data` without the labels that `cleaned` removes, judged by networks trained for a fifth of the epochs."""
     short = replace(settings, epochs=math.ceil(settings.epochs / _CLEANING_SPEED_UP))
 
     def train(part: StudentData) -> Student:

@@ -117,7 +117,7 @@ def _fully_connected_generator(shape: tuple[int, ...]) -> nn.Module:
 
 
 def _convolutional_discriminator(shape: tuple[int, ...], classes: int) -> Discriminator:
-    """Return the discriminator of Salimans et al. 2016 for SVHN, for images of `shape`."""
+    """Return the discriminator for SVHN of Salimans et al. 2016, for images of `shape` (channels, height, width)."""
     layers: list[nn.Module] = [nn.Dropout2d(0.2)]
     width = shape[0]
     for channels in (64, 128):

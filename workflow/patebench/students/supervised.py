@@ -97,7 +97,7 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
 
 
 def model_and_recipe(data: StudentData, config: StudentConfig) -> tuple[str, str]:
-    """Return the names of model and recipe in `config`; defaults: small-cnn for images, mlp for tables; `RECIPE`."""
+    """Return the names of model and recipe, by default "small-cnn" (images) or "mlp" (tables), and `RECIPE`."""
     return config.model or ("small-cnn" if data.pool.ndim == 4 else "mlp"), config.recipe or RECIPE
 
 

@@ -91,7 +91,7 @@ def regression(features: Array, table: NoisyTable, directions: Directions | None
 
 
 def _most_error(records: int, samples: int) -> float:
-    """Return the largest plausible factor c of the votes' covariance in the error, for a pool of `samples`."""
+    """Return the largest plausible factor c of the votes' covariance in the error of a table (see the module)."""
     # Class variation that features do not explain adds at most 1, and the difference between the covariances of records
     # and pool at most 1 + n/N. With a larger factor, error alone could explain a table of few records.
     return 2 + records / samples

@@ -68,7 +68,7 @@ class VATTrainer(SemiSupervisedTrainer):
 
 
 def _adversarial_direction(student: nn.Module, x: Tensor, target: Tensor) -> Tensor:
-    """Return the direction of each sample of `x` in which its prediction changes fastest from `target`."""
+    """Return, for each sample of `x`, the direction in which its prediction changes fastest from `target`."""
     direction = _normalised(torch.randn_like(x)).requires_grad_()
     divergence = _divergence(target, student(x + _XI * direction))
     (gradient,) = torch.autograd.grad(divergence, direction)
