@@ -32,11 +32,11 @@ def read(log_likelihood: Array, clusters: QueryClusters) -> tuple[Integers, Arra
     likely β and ρ, so a label may differ from the most probable one of its query.
     """
     rng = np.random.default_rng(0)
-    before = _Labelings(np.zeros_like(log_likelihood), clusters, rng).sample_field()
-    after = _Labelings(log_likelihood, clusters, rng).sample_field()
-    weight = after.log_sums() - before.log_sums()
-    marginals: Array = logsumexp(after.log_marginals() + (weight - logsumexp(weight))[:, None, None], axis=0)
-    return after.likeliest(int(weight.argmax())), marginals
+    prior = _Labelings(np.zeros_like(log_likelihood), clusters, rng).sample_field()
+    posterior = _Labelings(log_likelihood, clusters, rng).sample_field()
+    weight = posterior.log_sums() - prior.log_sums()
+    marginals: Array = logsumexp(posterior.log_marginals() + (weight - logsumexp(weight))[:, None, None], axis=0)
+    return posterior.likeliest(int(weight.argmax())), marginals
 
 
 class _Labelings:
@@ -158,10 +158,10 @@ class _Labelings:
             same = (
                 self._match(q, b) - self._match(q, a) + self._match(r, a) - self._match(r, b) - 2 * self.between[q, r]
             )
-            moved = self.sizes[r] - self.sizes[q]
-            uneven = 2 * moved * (shares[self.rows, a] - shares[self.rows, b] + moved)
-            rise = own + self.on * (self.beta * same - self.stiffness * uneven)
-            accepted = (a != b) & (np.log(self.rng.random(len(q))) < rise)
+            size_change = self.sizes[r] - self.sizes[q]
+            uneven = 2 * size_change * (shares[self.rows, a] - shares[self.rows, b] + size_change)
+            log_ratio = own + self.on * (self.beta * same - self.stiffness * uneven)
+            accepted = (a != b) & (np.log(self.rng.random(len(q))) < log_ratio)
             self.labels[accepted, q[accepted]], self.labels[accepted, r[accepted]] = b[accepted], a[accepted]
-            shares[self.rows, a] += np.where(accepted, moved, 0.0)
-            shares[self.rows, b] -= np.where(accepted, moved, 0.0)
+            shares[self.rows, a] += np.where(accepted, size_change, 0.0)
+            shares[self.rows, b] -= np.where(accepted, size_change, 0.0)

@@ -53,10 +53,10 @@ def log_likelihood(reports: NDArray[np.integer], channels: Sequence[Array]) -> A
     """
     accuracy = _INITIAL_ACCURACY
     for _ in range(_ITERATIONS):
-        log_p, expected_right = _expectation_step(reports, channels, accuracy)
+        log_p, expected_correct = _expectation_step(reports, channels, accuracy)
         posterior = np.exp(log_p - np.logaddexp.reduce(log_p, axis=1, keepdims=True))
-        right, participations = np.einsum("qy,qy->", posterior, expected_right), np.sum(reports >= 0)
-        accuracy = float(np.clip(right / max(participations, 1), 1 / len(channels[0]), 0.999))
+        correct, participations = np.einsum("qy,qy->", posterior, expected_correct), np.sum(reports >= 0)
+        accuracy = float(np.clip(correct / max(participations, 1), 1 / len(channels[0]), 0.999))
     return _expectation_step(reports, channels, accuracy)[0]
 
 
@@ -66,11 +66,11 @@ def _expectation_step(reports: NDArray[np.integer], channels: Sequence[Array], a
     Both are conditional on the class of the query, for which teachers vote with probability `accuracy`.
     """
     classes = len(channels[0])
-    log_p, expected_right = np.zeros((2, reports.shape[1], classes))
-    for sent, channel in zip(reports, channels, strict=True):
+    log_p, expected_correct = np.zeros((2, reports.shape[1], classes))
+    for teacher_reports, channel in zip(reports, channels, strict=True):
         wrong_vote = (1 - accuracy) / (classes - 1) * (channel.sum(axis=0) - channel)
-        given_class = accuracy * channel + wrong_vote  # Pr[report | class] (classes, reports)
-        queries = np.flatnonzero(sent >= 0)
-        log_p[queries] += np.log(given_class)[:, sent[queries]].T
-        expected_right[queries] += (accuracy * channel / given_class)[:, sent[queries]].T
-    return log_p, expected_right
+        report_probability = accuracy * channel + wrong_vote  # Pr[report | class] (classes, reports)
+        queries = np.flatnonzero(teacher_reports >= 0)
+        log_p[queries] += np.log(report_probability)[:, teacher_reports[queries]].T
+        expected_correct[queries] += (accuracy * channel / report_probability)[:, teacher_reports[queries]].T
+    return log_p, expected_correct

@@ -53,15 +53,15 @@ class Shape:
         return density
 
 
-def row_log_likelihood(table: NDArray[np.number], noise: Noise, expected: Sequence[Array]) -> Array:
+def row_log_likelihood(table: NDArray[np.number], noise: Noise, relative_votes: Sequence[Array]) -> Array:
     """Return ln Pr[row of the table | class of the row] (queries, classes), up to a constant per row.
 
-    `expected` contains guesses, from public data, of the relative numbers of votes of the rows; each guess is an array
+    `relative_votes` contains guesses of the rows' relative numbers of votes, from public data; each is an array
     (queries,). The guess under which the table is likeliest is used. The scale of `noise` must be above 0.
     """
     scaled, shapes = np.asarray(table, dtype=np.float64) / noise.scale, _shapes(table.shape[1])
-    totals = [scale * guess / guess.mean() for guess in expected for scale in _SCALES]
-    fits = (_fit(np.stack([shape.log_density(scaled, votes, noise) for shape in shapes])) for votes in totals)
+    totals = [scale * guess / guess.mean() for guess in relative_votes for scale in _SCALES]
+    fits = (_fit_shapes(np.stack([shape.log_density(scaled, votes, noise) for shape in shapes])) for votes in totals)
     return max(fits, key=lambda fit: fit[0])[1]
 
 
@@ -72,7 +72,7 @@ def _shapes(classes: int) -> list[Shape]:
     return [*spread, *with_rival, Shape(0.0, 0.0, 0.0)]
 
 
-def _fit(log_density: Array) -> tuple[float, Array]:
+def _fit_shapes(log_density: Array) -> tuple[float, Array]:
     """Return the log-likelihood of the table, and ln Pr[row | class] (queries, classes).
 
     `log_density` (shapes, queries, classes) is ln Pr[row | class, shape]. The frequencies of shapes are estimated by
@@ -83,8 +83,8 @@ def _fit(log_density: Array) -> tuple[float, Array]:
     frequency = np.full(shapes, 1 / shapes)
     for _ in range(_ITERATIONS):
         joint = rows + np.log(frequency)[:, None]
-        responsible = np.exp(joint - logsumexp(joint, axis=0)).sum(axis=1)
-        frequency = (responsible + _GUESSED_ROWS / shapes) / (queries + _GUESSED_ROWS)
+        expected_rows = np.exp(joint - logsumexp(joint, axis=0)).sum(axis=1)
+        frequency = (expected_rows + _GUESSED_ROWS / shapes) / (queries + _GUESSED_ROWS)
     weighted = log_density + np.log(frequency)[:, None, None]
     return float(logsumexp(rows + np.log(frequency)[:, None], axis=0).sum()), logsumexp(weighted, axis=0)
 
@@ -122,9 +122,9 @@ def read(
         return table.argmax(axis=1), np.maximum(log_argmax_probabilities(table, noise), _LEAST)
     # If teachers vote on every query, rows have equal numbers of votes; if they have one vote each, cluster sizes
     # count.
-    expected = [np.ones(len(table)), clusters.sizes if clusters.put is None else clusters.put]
-    labels, known = label_field.read(row_log_likelihood(table, noise, expected), clusters)
-    return labels, np.maximum(known, _LEAST)
+    relative_votes = [np.ones(len(table)), clusters.sizes if clusters.put is None else clusters.put]
+    labels, log_posterior = label_field.read(row_log_likelihood(table, noise, relative_votes), clusters)
+    return labels, np.maximum(log_posterior, _LEAST)
 
 
 def noise_of(facts: Mapping[str, Any]) -> Noise:
@@ -148,5 +148,5 @@ def hidden(labels: NDArray[np.integer], log_likelihood: Array) -> NDArray[np.boo
     probability 1/2 or more, no label counts as hidden, since doubtful labels help more there than they harm.
     """
     doubtful = np.exp(log_likelihood[np.arange(len(labels)), labels]) < _HIDDEN
-    left = np.bincount(labels[~doubtful], minlength=log_likelihood.shape[1])
-    return doubtful & (left[labels] >= _FEW)
+    sure_labels = np.bincount(labels[~doubtful], minlength=log_likelihood.shape[1])
+    return doubtful & (sure_labels[labels] >= _FEW)

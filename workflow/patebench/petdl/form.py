@@ -72,22 +72,22 @@ class Form(ABC):
 
     @abstractmethod
     def gradients(
-        self, student: PetdlStudent, knowledge: Knowledge, settings: Settings, noise: torch.Generator
+        self, student: PetdlStudent, knowledge: Knowledge, settings: Settings, rng: torch.Generator
     ) -> tuple[Backward, Backward]:
         """Return two functions that set the gradients of `student` for a batch, for hint learning and distillation.
 
-        `knowledge` are the teachers' outputs, and all noise is drawn from the generator `noise`.
+        `knowledge` are the teachers' outputs, and all noise is drawn from the generator `rng`.
         """
 
-    def clip_of(self, sort: Summand, settings: Settings) -> float:
-        """Return the clipping norm in `settings` for a teacher's vectors of the kind `sort`."""
+    def clip_of(self, summand: Summand, settings: Settings) -> float:
+        """Return the clipping norm in `settings` for a teacher's vectors of the kind `summand`."""
         return settings.clip
 
-    def release(self, vectors: Tensor, sort: Summand, settings: Settings, noise: torch.Generator) -> Tensor | None:
+    def release(self, vectors: Tensor, summand: Summand, settings: Settings, rng: torch.Generator) -> Tensor | None:
         """Return the noisy sum of `vectors` (teachers, features) as this form would release it; audits call this.
 
-        `sort` is the kind of the vectors, and `noise` the generator of the noise. Returns None if the form releases no
-        sums of vectors.
+        `summand` is the kind of the vectors; noise is drawn from `rng`. Returns None if the form releases no sums of
+        vectors.
         """
         return None
 
@@ -98,15 +98,16 @@ class Form(ABC):
         knowledge: Knowledge,
         settings: Settings,
         seed: int,
-        done: Callable[[int], None],
+        after_epoch: Callable[[int], None],
         *,
         noises: int = 0,
     ) -> None:
         """Train `student` by hint learning, then by distillation, on public samples and the teachers' outputs for them.
 
         `x` are the standardised samples, and `knowledge` the teachers' outputs. Both trainings use AdamW with a
-        one-cycle learning rate. After each epoch of distillation, `done` is called with the number of these epochs so
-        far. `seed` determines batches and noise; other values of `noises` give other noise with the same batches.
+        one-cycle learning rate. `after_epoch` is called after each epoch of distillation, with the number of these
+        epochs so far. `seed` determines batches and noise; other values of `noises` give other noise with the same
+        batches.
         """
         hint, distil = self.gradients(student, knowledge, settings, _generator(seed, "noise", noises))
         stages = (
@@ -138,32 +139,32 @@ class Form(ABC):
                     optimiser.step()
                     schedule.step()
                 if name == "distil":
-                    done(epoch + 1)
+                    after_epoch(epoch + 1)
 
-    def settled(self, given: Mapping[str, Any], samples: int, hints: bool) -> Settings:
-        """Return complete settings: those in `given` that are not None, and the form's defaults for the others.
+    def settled(self, options: Mapping[str, Any], samples: int, hints: bool) -> Settings:
+        """Return complete settings: those in `options` that are not None, and the form's defaults for the others.
 
-        `samples` is the size of the pool, and `hints` is True if the teachers' hints are available. If `given` contains
-        a target `epsilon` with its `delta`, `noise` is the least noise that reaches it. Raises PatebenchError for more
-        samples than the pool contains, for hint learning without hints, or for a target that no noise reaches.
+        `samples` is the size of the pool, and `hints` is True if the teachers' hints are available. If `options`
+        contain a target `epsilon` with its `delta`, `noise` is the least noise that reaches it. Raises PatebenchError
+        for more samples than the pool contains, for hint learning without hints, or for a target that no noise reaches.
         """
         names = {field.name for field in fields(Settings)}
-        chosen = {name: value for name, value in given.items() if name in names and value is not None}
+        chosen = {name: value for name, value in options.items() if name in names and value is not None}
         settings = replace(self.defaults, **({"samples": samples} | chosen))
         used = settings.samples
         assert used is not None
         if used > samples:
             raise PatebenchError(f"samples = {used} exceeds the {plural(samples, 'sample')} of the pool; use fewer")
         if settings.hint_epochs and not hints:
-            if given.get("hint_epochs"):
+            if options.get("hint_epochs"):
                 raise PatebenchError(
                     "hint learning requires hints of the teachers, which the ensemble does not store; set hints: block2"
                     " for the ensemble, or hint_epochs: 0"
                 )
             settings = replace(settings, hint_epochs=0)
-        if given.get("epsilon") is None:
+        if options.get("epsilon") is None:
             return settings
-        return replace(settings, noise=noise_for(given["epsilon"], self.releases(settings, used), given["delta"]))
+        return replace(settings, noise=noise_for(options["epsilon"], self.releases(settings, used), options["delta"]))
 
     def bound(self, settings: Settings, delta: float) -> Bound:
         """Return the bound on the ε of all releases together at `delta`.

@@ -37,60 +37,59 @@ class NoisyGradient(Form):
     def releases(self, settings: Settings, samples: int) -> dict[Summand, int]:
         return {Summand.VECTOR: settings.steps(samples)}
 
-    def release(self, vectors: Tensor, sort: Summand, settings: Settings, noise: torch.Generator) -> Tensor:
-        return aggregated([vectors], settings, noise)[0] * len(vectors)
+    def release(self, vectors: Tensor, summand: Summand, settings: Settings, rng: torch.Generator) -> Tensor:
+        return aggregated([vectors], settings, rng)[0] * len(vectors)
 
     def gradients(
-        self, student: PetdlStudent, knowledge: Knowledge, settings: Settings, noise: torch.Generator
+        self, student: PetdlStudent, knowledge: Knowledge, settings: Settings, rng: torch.Generator
     ) -> tuple[Backward, Backward]:
-        def take(output: Tensor, towards: Tensor, rows: Tensor, parameters: list[nn.Parameter]) -> None:
-            confidence = knowledge.confidence(rows) if settings.weighted else torch.ones_like(towards[..., 0])
-            gradients = per_teacher(output, towards * confidence[..., None] / len(rows), parameters)
-            noisy = aggregated(gradients, settings, noise)
+        def backward(output: Tensor, output_gradients: Tensor, rows: Tensor, parameters: list[nn.Parameter]) -> None:
+            confidence = knowledge.confidence(rows) if settings.weighted else torch.ones_like(output_gradients[..., 0])
+            gradients = per_teacher(output, output_gradients * confidence[..., None] / len(rows), parameters)
+            noisy = aggregated(gradients, settings, rng)
             for parameter, gradient in zip(parameters, noisy, strict=True):
                 # Fused optimisers need the weight's memory layout and do not check it.
                 parameter.grad = torch.empty_like(parameter).copy_(gradient)
 
         def hint(samples: Tensor, rows: Tensor) -> None:
             hints = student.hints(samples)
-            take(hints, hints.detach() - knowledge.hints_of(rows), rows, student.hint_weights())
+            backward(hints, hints.detach() - knowledge.hints_of(rows), rows, student.hint_weights())
 
         def distil(samples: Tensor, rows: Tensor) -> None:
             logits = student.logits(samples) / settings.temperature
             softened = knowledge.softened(settings.temperature, rows)
             # The gradient of a cross-entropy between softened outputs with respect to the logits.
-            take(logits, logits.detach().softmax(1) - softened, rows, student.weights())
+            backward(logits, logits.detach().softmax(1) - softened, rows, student.weights())
 
         return hint, distil
 
 
-def per_teacher(output: Tensor, towards: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
+def per_teacher(output: Tensor, output_gradients: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
     """Return the gradient of each teacher's loss, as one tensor (teachers, …) per parameter in `parameters`.
 
-    `output` (samples, …) is the output of the student, and `towards` (teachers, samples, …) contains the gradient of
-    each teacher's loss with respect to this output. The forward pass is the same for all teachers, so only
-    backpropagation is repeated, for as many teachers at once as memory allows.
+    `output` (samples, …) is the output of the student, and `output_gradients` (teachers, samples, …) the gradients of
+    the teachers' losses with respect to it. The forward pass is the same for all teachers, so only backpropagation is
+    repeated, for as many teachers at once as memory allows.
     """
     at_once = max(1, _AT_ONCE // len(output))
     parts = [
         torch.autograd.grad(output, parameters, part, retain_graph=True, is_grads_batched=True)
-        for part in towards.split(at_once)  # type: ignore[no-untyped-call]
+        for part in output_gradients.split(at_once)  # type: ignore[no-untyped-call]
     ]
     return [torch.cat(gradients) for gradients in zip(*parts, strict=True)]
 
 
-def aggregated(gradients: Sequence[Tensor], settings: Settings, noise: torch.Generator) -> list[Tensor]:
+def aggregated(gradients: Sequence[Tensor], settings: Settings, rng: torch.Generator) -> list[Tensor]:
     """Return, for every parameter of the student, the noisy mean of the teachers' clipped gradients.
 
     `gradients` has one tensor (teachers, …) per parameter. A teacher's gradient is clipped by its norm over all
-    parameters together. Noise from the generator `noise` is added to the sum over teachers, which is then divided by
-    their number.
+    parameters together. Noise from `rng` is added to the sum over teachers, which is then divided by their number.
     """
     finite = [torch.where(gradient.isfinite(), gradient, 0.0) for gradient in gradients]
     norms = torch.stack([gradient.flatten(1).double().square().sum(1) for gradient in finite]).sum(0).sqrt()
     scale = factors(norms, settings.clip).to(finite[0].dtype)
     sums = [torch.tensordot(scale, gradient, dims=1) for gradient in finite]
-    return [with_noise(total, settings.clip, settings.noise, noise) / len(norms) for total in sums]
+    return [with_noise(total, settings.clip, settings.noise, rng) / len(norms) for total in sums]
 
 
 FORM = NoisyGradient()

@@ -34,16 +34,16 @@ class NoisyKnowledge(Form):
         hints = {Summand.VECTOR: samples} if settings.hint_epochs else {}
         return {Summand.NON_NEGATIVE: samples, **hints}
 
-    def clip_of(self, sort: Summand, settings: Settings) -> float:
-        return settings.clip if sort is Summand.NON_NEGATIVE else settings.hint_clip
+    def clip_of(self, summand: Summand, settings: Settings) -> float:
+        return settings.clip if summand is Summand.NON_NEGATIVE else settings.hint_clip
 
-    def release(self, vectors: Tensor, sort: Summand, settings: Settings, noise: torch.Generator) -> Tensor:
-        return noisy_sum(vectors, self.clip_of(sort, settings), settings.noise, noise)
+    def release(self, vectors: Tensor, summand: Summand, settings: Settings, rng: torch.Generator) -> Tensor:
+        return noisy_sum(vectors, self.clip_of(summand, settings), settings.noise, rng)
 
     def gradients(
-        self, student: PetdlStudent, knowledge: Knowledge, settings: Settings, noise: torch.Generator
+        self, student: PetdlStudent, knowledge: Knowledge, settings: Settings, rng: torch.Generator
     ) -> tuple[Backward, Backward]:
-        outputs, hints = self.released(knowledge, settings, noise)
+        outputs, hints = self.released(knowledge, settings, rng)
 
         def hint(samples: Tensor, rows: Tensor) -> None:
             assert hints is not None
@@ -56,22 +56,20 @@ class NoisyKnowledge(Form):
 
         return hint, distil
 
-    def released(
-        self, knowledge: Knowledge, settings: Settings, noise: torch.Generator
-    ) -> tuple[Tensor, Tensor | None]:
+    def released(self, knowledge: Knowledge, settings: Settings, rng: torch.Generator) -> tuple[Tensor, Tensor | None]:
         """Return noisy means over teachers of probabilities (samples, classes) and of hints (samples, features).
 
         The noisy probabilities of a sample are replaced by the nearest probability distribution, which is
-        post-processing. Without hint learning, the hints are None. All noise is drawn from the generator `noise`.
+        post-processing. Without hint learning, the hints are None. All noise is drawn from the generator `rng`.
         """
         rows = torch.arange(knowledge.samples, device=knowledge.probabilities.device)
         softened = knowledge.softened(settings.temperature, rows)
         if settings.weighted:
             softened = softened * knowledge.confidence(rows)[..., None]
-        outputs = self.release(softened, Summand.NON_NEGATIVE, settings, noise) / knowledge.teachers
+        outputs = self.release(softened, Summand.NON_NEGATIVE, settings, rng) / knowledge.teachers
         if not settings.hint_epochs:
             return nearest_distribution(outputs), None
-        hints = self.release(knowledge.hints_of(rows), Summand.VECTOR, settings, noise) / knowledge.teachers
+        hints = self.release(knowledge.hints_of(rows), Summand.VECTOR, settings, rng) / knowledge.teachers
         return nearest_distribution(outputs), hints
 
 

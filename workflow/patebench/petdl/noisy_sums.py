@@ -37,10 +37,10 @@ def mu(noise: float, releases: dict[Summand, int]) -> float:
 
     `releases` maps kinds of vectors to numbers of sums. `noise` is the standard deviation divided by the clipping norm.
     """
-    together = sum(release.value * count for release, count in releases.items())
-    if together == 0:
+    squared_sensitivity = sum(release.value * count for release, count in releases.items())
+    if squared_sensitivity == 0:
         return 0.0
-    return math.sqrt(together) / noise * (1 + _ROUNDING) if noise > 0 else math.inf
+    return math.sqrt(squared_sensitivity) / noise * (1 + _ROUNDING) if noise > 0 else math.inf
 
 
 def epsilon(noise: float, releases: dict[Summand, int], delta: float) -> float:

@@ -31,10 +31,10 @@ class PublishedForm(Form):
         return {Summand.LOSS: settings.steps(samples)}
 
     def gradients(
-        self, student: PetdlStudent, knowledge: Knowledge, settings: Settings, noise: torch.Generator
+        self, student: PetdlStudent, knowledge: Knowledge, settings: Settings, rng: torch.Generator
     ) -> tuple[Backward, Backward]:
         def backward(losses: Tensor, rows: Tensor) -> None:
-            aggregated(losses, weights(knowledge, rows, settings), settings, noise).backward()  # type: ignore[no-untyped-call]
+            aggregated(losses, weights(knowledge, rows, settings), settings, rng).backward()  # type: ignore[no-untyped-call]
 
         def hint(samples: Tensor, rows: Tensor) -> None:
             differences = student.hints(samples) - knowledge.hints_of(rows)
@@ -59,15 +59,15 @@ def weights(knowledge: Knowledge, rows: Tensor, settings: Settings) -> Tensor:
     return confidence / confidence.mean(0)
 
 
-def aggregated(losses: Tensor, weights: Tensor, settings: Settings, noise: torch.Generator) -> Tensor:
+def aggregated(losses: Tensor, weights: Tensor, settings: Settings, rng: torch.Generator) -> Tensor:
     """Return the noisy loss of a batch, Equation (4) of the paper: the mean of the teachers' clipped losses plus noise.
 
-    A teacher's loss is the mean over samples of `losses` · `weights`, both (teachers, samples). `noise` is a generator.
+    A teacher's loss is the mean over samples of `losses` · `weights`, both (teachers, samples). `rng` is a generator.
     """
     means = (losses * weights).mean(1)
     clipped = means / (means.detach().abs() / settings.clip).clamp_min(1)
     scale = settings.noise * settings.clip / len(means)
-    return clipped.mean() + scale * torch.randn((), generator=noise).to(means.device)
+    return clipped.mean() + scale * torch.randn((), generator=rng).to(means.device)
 
 
 FORM = PublishedForm()

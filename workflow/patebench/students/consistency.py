@@ -111,8 +111,8 @@ class ConsistencyTrainer(SemiSupervisedTrainer):
         """Return the EMA's `probabilities` (samples, classes) for `batch.x`, aligned to estimated class shares."""
         return self.alignment(probabilities)
 
-    def label_weight(self, done: float) -> float:
-        """Return the weight of the loss on released labels; `done` is the share of training steps taken (0 to 1)."""
+    def label_weight(self, progress: float) -> float:
+        """Return the weight of the loss on released labels after the share `progress` (0 to 1) of the training."""
         return 1.0
 
     def losses(self, batch: Batch) -> Mapping[str, Tensor]:
@@ -121,11 +121,11 @@ class ConsistencyTrainer(SemiSupervisedTrainer):
         with autocast(self.device):
             logits = self.net(torch.cat([self.view(batch.x, "strong"), self.view(batch.labelled, "strong")])).float()
         agreement = agreement_loss(
-            logits[:size], self.align(predicted, batch), settings.confident, settings.confident_last, batch.done
+            logits[:size], self.align(predicted, batch), settings.confident, settings.confident_last, batch.progress
         )
         return {
-            "labelled loss": self.label_weight(batch.done) * F.cross_entropy(logits[size:], batch.y),
-            "unlabelled loss": min(1.0, batch.done / settings.ramp) * agreement,
+            "labelled loss": self.label_weight(batch.progress) * F.cross_entropy(logits[size:], batch.y),
+            "unlabelled loss": min(1.0, batch.progress / settings.ramp) * agreement,
         }
 
 
@@ -136,10 +136,10 @@ class ClusterTrainer(ConsistencyTrainer):
     """
 
     def align(self, probabilities: Tensor, batch: Batch) -> Tensor:
-        return self.alignment(probabilities, batch.rows, self.label_weight(batch.done))
+        return self.alignment(probabilities, batch.rows, self.label_weight(batch.progress))
 
-    def label_weight(self, done: float) -> float:
-        return max(0.0, 1 - done / _FADE)
+    def label_weight(self, progress: float) -> float:
+        return max(0.0, 1 - progress / _FADE)
 
 
 def _settings(data: StudentData, config: StudentConfig) -> ConsistencySettings:

@@ -174,7 +174,7 @@ class GANTrainer(PoolTrainer):
 
     def __init__(self, data: StudentData, settings: GANSettings) -> None:
         standardise = Standardise(torch.from_numpy(data.pool).to(device())) if data.pool.ndim != 4 else None
-        super().__init__(data, settings, standardise or _to_unit, fill=0.0)
+        super().__init__(data, settings, standardise or _scale_to_unit, fill=0.0)
         self.model, self.discriminator, self.generator = networks(
             tuple(data.pool.shape[1:]), data.classes, settings.noise
         )
@@ -201,18 +201,18 @@ class GANTrainer(PoolTrainer):
         return dict(zip(names, torch.stack(terms).mean(0).tolist(), strict=True))
 
     def _step(self, batch: Batch) -> Tensor:
-        settings, done = self.hyperparameters, batch.done
+        settings, progress = self.hyperparameters, batch.progress
         predicted = self.alignment(self.predict_weak_views(batch.x))
         views = self.view(torch.cat([batch.labelled, batch.x]), "medium")
         with autocast(self.device), parametrize.cached():  # weight normalisation is computed once a step
             logits, features = self.discriminator(views)
             labelled, real = logits.float().tensor_split([settings.labelled])
             supervised = F.cross_entropy(labelled, batch.y)
-            weight = settings.agreement * min(1.0, done / settings.ramp)
-            agreement = weight * agreement_loss(real, predicted, settings.confident, settings.confident_last, done)
+            weight = settings.agreement * min(1.0, progress / settings.ramp)
+            agreement = weight * agreement_loss(real, predicted, settings.confident, settings.confident_last, progress)
             generated, gradient, unlabelled, matching = self._adversarial(real, features[settings.labelled :].detach())
-        self._descend(0, supervised + unlabelled + agreement)
-        self._descend(1, generated, gradient)
+        self._take_step(0, supervised + unlabelled + agreement)
+        self._take_step(1, generated, gradient)
         self.step += 1
         ema_update(self.ema, self.discriminator, self.step, settings.decay)
         return torch.stack([supervised, unlabelled, agreement, matching]).detach()
@@ -232,12 +232,12 @@ class GANTrainer(PoolTrainer):
         # The losses are those of the discriminator and of the generator.
         return generated, gradient, loss, matching
 
-    def _descend(self, position: int, output: Tensor, gradient: Tensor | None = None) -> None:
-        """Take an optimiser step of the network at `position`: 0 for the discriminator, 1 for the generator.
+    def _take_step(self, network: int, output: Tensor, gradient: Tensor | None = None) -> None:
+        """Take an optimiser step of a network: `network` is 0 for the discriminator, 1 for the generator.
 
         `output` is a loss or, if `gradient` is given, an output of the network with this gradient of the loss.
         """
-        optimiser = self.optimisers[position]  # 0: discriminator, 1: generator
+        optimiser = self.optimisers[network]  # 0: discriminator, 1: generator
         optimiser.zero_grad(set_to_none=True)
         output.backward(gradient)  # type: ignore[no-untyped-call]
         for group in optimiser.param_groups:
@@ -248,7 +248,7 @@ class GANTrainer(PoolTrainer):
         return self.ema(x)[0]
 
 
-def _to_unit(x: Tensor) -> Tensor:
+def _scale_to_unit(x: Tensor) -> Tensor:
     return x.float() / 255
 
 

@@ -77,7 +77,7 @@ class StudentData:
         return replace(self, labels=labels)
 
 
-def _learner(model: str, info: ValidationInfo) -> str:
+def _check_student_model(model: str, info: ValidationInfo) -> str:
     """Return `model` if a student can use it; raise an error for models that only teachers can use."""
     if not info.context and on_queries(model):
         raise mistake(
@@ -93,7 +93,7 @@ Model = Annotated[Text, known_to(MODELS)]
 Recipe = Annotated[Text, known_to(RECIPES)]
 Method = Annotated[Text, known_to(STUDENTS)]
 #: A model that learns from samples.
-Learner = Annotated[Model, AfterValidator(_learner)]
+Learner = Annotated[Model, AfterValidator(_check_student_model)]
 
 
 class StudentConfig(Parameters):

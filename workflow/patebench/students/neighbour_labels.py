@@ -32,7 +32,7 @@ def nearest_label(data: StudentData, config: StudentConfig, seed: int) -> Studen
     the nearest mean. Distances are between features (`data.features`) or, without features, between samples. It is a
     baseline without learning.
     """
-    features = data.features or _sample_features(data.pool)
+    features = data.features or _make_flattener(data.pool)
 
     def fit() -> LogProbabilities:
         labels, means = data.labels[data.labelled], centres(features(data.pool), data.labelled)
@@ -46,15 +46,15 @@ def nearest_label(data: StudentData, config: StudentConfig, seed: int) -> Studen
     return OneStepTrainer(fit, "nearest-label")
 
 
-def _sample_features(pool: NDArray[Any]) -> Features:
+def _make_flattener(pool: NDArray[Any]) -> Features:
     """Return a function that flattens samples (tables: standardised) and scales the longest in `pool` to length 1."""
     columns = None if pool.dtype == np.uint8 else Columns.of(pool)
 
-    def flat(x: NDArray[Any]) -> NDArray[np.float64]:
+    def flatten(x: NDArray[Any]) -> NDArray[np.float64]:
         return np.asarray(columns.transform(x) if columns else x.reshape(len(x), -1), np.float64)
 
-    length = float(np.sqrt(np.square(flat(pool)).sum(axis=1)).max()) or 1.0
-    return lambda x: flat(x) / length
+    length = float(np.sqrt(np.square(flatten(pool)).sum(axis=1)).max()) or 1.0
+    return lambda x: flatten(x) / length
 
 
 def label_spreading(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
@@ -92,7 +92,7 @@ class Spreading:
         from sklearn.semi_supervised import LabelSpreading
 
         x, near = x.astype(np.float64), min(_NEIGHBOURS, len(x) - 1)
-        options = {"gamma": _gamma(x, near)} if self.kernel == "rbf" else {"n_neighbors": near}
+        options = {"gamma": _kernel_gamma(x, near)} if self.kernel == "rbf" else {"n_neighbors": near}
         self.model = LabelSpreading(kernel=self.kernel, alpha=_ALPHA, max_iter=_MOST_STEPS, **options).fit(x, y)
         self.classes_ = self.model.classes_
 
@@ -106,7 +106,7 @@ class Spreading:
         return np.where(np.isnan(probabilities), 1 / len(self.classes_), probabilities)
 
 
-def _gamma(x: NDArray[Any], near: int) -> float:
+def _kernel_gamma(x: NDArray[Any], near: int) -> float:
     """Return 1/s² for samples `x`, with s half of the median distance from a sample to its neighbour number `near`."""
     from sklearn.neighbors import NearestNeighbors
 

@@ -36,14 +36,14 @@ _PREDICT_BATCH = 200
 class Batch:
     """Samples of one training step: `x` (samples, …) of the pool, and `labelled` samples with released labels `y`.
 
-    All samples are scaled for the network. `rows` (samples,) are the positions of `x` in the pool, and `done` is the
-    share of all training steps taken before this one, in [0, 1).
+    All samples are scaled for the network. `rows` (samples,) are the positions of `x` in the pool, and `progress` is
+    the share of all training steps taken before this one, in [0, 1).
     """
 
     x: Tensor
     labelled: Tensor
     y: Tensor
-    done: float
+    progress: float
     rows: Tensor
 
 
@@ -89,17 +89,17 @@ def model_for(data: StudentData, config: StudentConfig, *, large: str = "small-c
 
 
 def agreement_loss(
-    logits: Tensor, ema_probabilities: Tensor, confident: float, confident_last: float, done: float
+    logits: Tensor, ema_probabilities: Tensor, confident: float, confident_last: float, progress: float
 ) -> Tensor:
     """Return the mean cross-entropy of the student's `logits` to confident predictions of its EMA (pseudo-labels).
 
     `logits` and `ema_probabilities` (samples, classes) are predictions for the same samples. The pseudo-label of a
     sample is the likeliest class of `ema_probabilities` (as in FixMatch; Sohn et al. 2020). A sample has a loss of 0
     unless the probability of this class is above a threshold. The threshold falls from `confident` to `confident_last`
-    as `done`, the share of training steps taken, rises from 0 to 1. The mean is over all samples.
+    as `progress`, the share of training steps taken, rises from 0 to 1. The mean is over all samples.
     """
     probability, label = ema_probabilities.max(1)
-    sure = probability > confident + done * (confident_last - confident)
+    sure = probability > confident + progress * (confident_last - confident)
     return (F.cross_entropy(logits, label, reduction="none") * sure).mean()
 
 

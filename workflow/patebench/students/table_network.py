@@ -50,9 +50,9 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
     A regression of the released table predicts these probabilities (`table_regression.py`). Draws from torch's global
     generator. Raises PatebenchError if the samples are not images, or if no table of noisy counts was released.
     """
-    loss = partial(cross_entropy, _targets(data, "table-network"))
-    usual = min(max(_LEAST, _LOOKS // len(data.pool)), _MOST)
-    recipe = replace(_RECIPE, epochs=config.epochs or usual)
+    loss = partial(cross_entropy, _regression_targets(data, "table-network"))
+    default_epochs = min(max(_LEAST, _LOOKS // len(data.pool)), _MOST)
+    recipe = replace(_RECIPE, epochs=config.epochs or default_epochs)
     return MirrorTrainer(data, "mirror-cnn", build, recipe, loss, seed)
 
 
@@ -62,11 +62,11 @@ def finetuning(data: StudentData, config: StudentConfig, seed: int) -> StudentTr
     They are class probabilities of the pool, predicted by a regression of the released table. Raises PatebenchError as
     `trainer` does, and if the weights of the network are not installed.
     """
-    targets = _targets(data, "table-finetuning")
+    targets = _regression_targets(data, "table-finetuning")
     return Finetuner(data, replace(_FINETUNING, epochs=config.epochs or _FINETUNING.epochs), targets, seed)
 
 
-def _targets(data: StudentData, method: str) -> Tensor:
+def _regression_targets(data: StudentData, method: str) -> Tensor:
     """Return class probabilities (samples, classes) of the pool, predicted by a regression of the released table.
 
     `method` is the name of the student method in error messages.
@@ -94,32 +94,32 @@ class MirrorTrainer(NetworkTrainer):
 
 
 class Finetuner(MirrorTrainer):
-    """Trainer that fine-tunes a pretrained network on class probabilities `given` and on its own earlier predictions.
+    """Trainer that fine-tunes a pretrained network on class probabilities `targets` and on its own earlier predictions.
 
-    `given` (samples, classes) come from the regression of the released table. They are the targets of the first epoch.
-    Later targets are the mean of `given` and of the network's averaged predictions for earlier views of the same sample
-    (temporal ensembling; Laine & Aila 2017). These averages are more often right than the regression.
+    `targets` (samples, classes) are predicted by the regression of the released table. The first epoch uses them alone.
+    Later epochs use the mean of `targets` and of the network's averaged predictions for earlier views of the same
+    sample (temporal ensembling; Laine & Aila 2017). These averages are more often right than the regression.
     """
 
-    def __init__(self, data: StudentData, recipe: Recipe, given: Tensor, seed: int) -> None:
-        self.given, self.own, self.seen = given, given.clone(), torch.zeros(len(given), dtype=torch.bool)
+    def __init__(self, data: StudentData, recipe: Recipe, targets: Tensor, seed: int) -> None:
+        self.targets, self.averages, self.seen = targets, targets.clone(), torch.zeros(len(targets), dtype=torch.bool)
         super().__init__(data, "efficientnet-lite0", build_pretrained, recipe, self._loss, seed)
 
     def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
         """Return the mean cross-entropy to the targets of the samples at `rows`; update their averaged predictions."""
         rows, predicted = rows.cpu(), logits.detach().softmax(1).cpu()
         seen = self.seen[rows][:, None]
-        targets = torch.where(seen, torch.lerp(self.given[rows], self.own[rows], _OWN), self.given[rows])
-        self.own[rows] = torch.where(seen, torch.lerp(self.own[rows], predicted, _NEWEST), predicted)
+        mixed = torch.where(seen, torch.lerp(self.targets[rows], self.averages[rows], _OWN), self.targets[rows])
+        self.averages[rows] = torch.where(seen, torch.lerp(self.averages[rows], predicted, _NEWEST), predicted)
         self.seen[rows] = True
-        return cross_entropy(targets, logits, torch.arange(len(rows), device=logits.device))
+        return cross_entropy(mixed, logits, torch.arange(len(rows), device=logits.device))
 
     def state(self) -> dict[str, Any]:
-        return {"fitting": super().state(), "goals": {"own": self.own, "seen": self.seen}}
+        return {"fitting": super().state(), "goals": {"own": self.averages, "seen": self.seen}}
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state["fitting"])
-        self.own, self.seen = state["goals"]["own"], state["goals"]["seen"]
+        self.averages, self.seen = state["goals"]["own"], state["goals"]["seen"]
 
 
 class RandomView(nn.Module):
@@ -131,8 +131,8 @@ class RandomView(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if not self.training:
             return x
-        turned = (torch.rand(len(x)) < 0.5).to(x.device)[:, None, None, None]
-        wide = F.pad(torch.where(turned, x.flip(3), x), [_PIXELS] * 4, "reflect")
+        mirrored = (torch.rand(len(x)) < 0.5).to(x.device)[:, None, None, None]
+        wide = F.pad(torch.where(mirrored, x.flip(3), x), [_PIXELS] * 4, "reflect")
         down, across = torch.randint(2 * _PIXELS + 1, (2,)).tolist()
         moved = wide[:, :, down : down + x.shape[2], across : across + x.shape[3]]
         return moved.contiguous(memory_format=torch.channels_last)

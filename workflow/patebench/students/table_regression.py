@@ -23,7 +23,7 @@ from patebench.students.supervised import LogProbabilities, OneStepTrainer
 
 Array = NDArray[np.float64]
 
-#: Values tried for c (1: the error of a sample of n records alone; see `_most_error`), for p, and for ln τ².
+#: Values tried for c (1: the error of a sample of n records alone; see `_largest_factor`), for p, and for ln τ².
 _ERRORS, _POWERS, _VARIANCES = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0), (0.0, 0.5, 1.0), np.arange(-14.0, 14.0, 0.5)
 #: Values tried for p if votes have weights: spreads differ more between axes than between features.
 _POWERS_OF_AXES = (*_POWERS, 1.5, 2.0, 3.0)
@@ -69,7 +69,7 @@ def regression(features: Array, table: NoisyTable, directions: Directions | None
     the covariance in the error, and the exponent p and scale τ of the prior, maximise the evidence of the table.
     """
     if directions is None:
-        votes, totals = _nearest_votes(features, table), np.ones(len(table.queries))
+        votes, totals = _pool_votes(features, table), np.ones(len(table.queries))
         own = votes[table.queries, np.arange(len(table.queries))]
     else:
         votes, totals = directions.votes(features), directions.total
@@ -83,30 +83,30 @@ def regression(features: Array, table: NoisyTable, directions: Directions | None
     expected = (votes.sum(axis=0) - own) / len(features) * table.records
     rest = table.counts - expected[:, None] * shares
     centred = rest - rest.mean(axis=1, keepdims=True)
-    rotated = _Rotated(axes.T @ scaled, axes.T @ centred, np.maximum(covariance, 0), features.std(axis=0))
-    errors = [error for error in _ERRORS if error <= _most_error(table.records, len(features))]
+    problem = _Problem(axes.T @ scaled, axes.T @ centred, np.maximum(covariance, 0), features.std(axis=0))
+    errors = [error for error in _ERRORS if error <= _largest_factor(table.records, len(features))]
     powers = _POWERS if directions is None else _POWERS_OF_AXES
-    fits = (_fit(rotated, table, error, power) for error, power in product(errors, powers))
+    fits = (_fit_weights(problem, table, error, power) for error, power in product(errors, powers))
     return max(fits, key=lambda fit: fit[0])[1], shares
 
 
-def _most_error(records: int, samples: int) -> float:
+def _largest_factor(records: int, samples: int) -> float:
     """Return the largest plausible factor c of the votes' covariance in the error of a table (see the module)."""
     # Class variation that features do not explain adds at most 1, and the difference between the covariances of records
     # and pool at most 1 + n/N. With a larger factor, error alone could explain a table of few records.
     return 2 + records / samples
 
 
-def _nearest_votes(features: Array, table: NoisyTable) -> Array:
+def _pool_votes(features: Array, table: NoisyTable) -> Array:
     """Return the votes (samples, queries) that the pool's samples would cast if they were private records: 1 or 0."""
-    place = belong(features, features, table.queries, table.neighbours)
+    indices = belong(features, features, table.queries, table.neighbours)
     votes = np.zeros((len(features), len(table.queries)))
-    np.put_along_axis(votes, place, 1.0, axis=1)
+    np.put_along_axis(votes, indices, 1.0, axis=1)
     return votes
 
 
 @dataclass(frozen=True, eq=False)
-class _Rotated:
+class _Problem:
     """Least-squares problem of the table, rotated to the principal axes of the votes' covariance."""
 
     products: Array  # number of records · mean of votes × features (queries, features)
@@ -115,22 +115,22 @@ class _Rotated:
     spread: Array  # standard deviation of each feature (features,)
 
 
-def _fit(rotated: _Rotated, table: NoisyTable, error: float, power: float) -> tuple[float, Array]:
+def _fit_weights(problem: _Problem, table: NoisyTable, factor: float, power: float) -> tuple[float, Array]:
     """Return the largest log-evidence over the values of the prior scale τ, and the weights W at this τ.
 
-    `error` is the factor c of the votes' covariance in the error, and `power` the exponent p of the prior.
+    `factor` is c, the factor of the votes' covariance in the error. `power` is p, the exponent in the prior.
     """
-    classes = rotated.table.shape[1]
+    classes = problem.table.shape[1]
     # A centred vote has the squared length 1 − 1/classes in classes − 1 dimensions.
-    variance = table.variance + error * table.records / classes * rotated.covariance
-    prior = rotated.spread**power
-    left = rotated.products * prior / np.sqrt(variance)[:, None]
-    right = rotated.table / np.sqrt(variance)[:, None]
-    squares, axes = np.linalg.eigh(left.T @ left)
+    variance = table.variance + factor * table.records / classes * problem.covariance
+    prior = problem.spread**power
+    design = problem.products * prior / np.sqrt(variance)[:, None]
+    response = problem.table / np.sqrt(variance)[:, None]
+    squares, axes = np.linalg.eigh(design.T @ design)
     kept = squares > squares[-1] * 1e-10
     squares, axes = squares[kept], axes[:, kept]
-    along = axes.T @ (left.T @ right) / np.sqrt(squares)[:, None]
-    rest = np.square(right).sum() - np.square(along).sum() + (classes - 1) * np.log(variance).sum()
+    along = axes.T @ (design.T @ response) / np.sqrt(squares)[:, None]
+    rest = np.square(response).sum() - np.square(along).sum() + (classes - 1) * np.log(variance).sum()
     strength = np.exp(_VARIANCES)[:, None] * squares
     lengths = np.square(along).sum(axis=1)
     evidence = -0.5 * ((classes - 1) * np.log1p(strength).sum(axis=1) + (lengths / (1 + strength)).sum(axis=1) + rest)

@@ -57,9 +57,9 @@ class VATTrainer(SemiSupervisedTrainer):
         target = unlabelled.detach().softmax(1)
         adversarial = x + self.hyperparameters.radius * _adversarial_direction(self.net, x, target)
         with autocast(self.device):
-            divergence = _divergence(target, self.net(adversarial).float())
+            divergence = _mean_divergence(target, self.net(adversarial).float())
         entropy = -(unlabelled.softmax(1) * unlabelled.log_softmax(1)).sum(1).mean()
-        weight = min(1.0, batch.done / self.hyperparameters.ramp)
+        weight = min(1.0, batch.progress / self.hyperparameters.ramp)
         return {
             "labelled loss": F.cross_entropy(labelled, batch.y),
             "adversarial loss": weight * divergence,
@@ -69,19 +69,19 @@ class VATTrainer(SemiSupervisedTrainer):
 
 def _adversarial_direction(student: nn.Module, x: Tensor, target: Tensor) -> Tensor:
     """Return, for each sample of `x`, the direction in which its prediction changes fastest from `target`."""
-    direction = _normalised(torch.randn_like(x)).requires_grad_()
-    divergence = _divergence(target, student(x + _XI * direction))
+    direction = _normalise_samples(torch.randn_like(x)).requires_grad_()
+    divergence = _mean_divergence(target, student(x + _XI * direction))
     (gradient,) = torch.autograd.grad(divergence, direction)
-    return _normalised(gradient.detach())
+    return _normalise_samples(gradient.detach())
 
 
-def _normalised(x: Tensor) -> Tensor:
+def _normalise_samples(x: Tensor) -> Tensor:
     """Scale each sample of `x` to the norm of a standardised sample, √(number of features)."""
     norm = x.flatten(1).norm(dim=1).clamp_min(1e-12).view(-1, *[1] * (x.ndim - 1))
     return x * (math.sqrt(x[0].numel()) / norm)
 
 
-def _divergence(target: Tensor, logits: Tensor) -> Tensor:
+def _mean_divergence(target: Tensor, logits: Tensor) -> Tensor:
     """Return the mean over samples of KL(`target` ‖ softmax(`logits`)), for arrays (samples, classes)."""
     return F.kl_div(logits.log_softmax(1), target, reduction="batchmean")
 
