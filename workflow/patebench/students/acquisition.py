@@ -201,9 +201,9 @@ def farthest(
     """Return `queries` of the `candidates` that are least similar to earlier images, in the order of choice.
 
     Each choice is the candidate whose largest similarity to an earlier image is the smallest. Earlier images are those
-    at `labelled` and the candidates chosen before. `labelled` and `candidates` are positions in the pool. The
-    similarity of two images is the logit `network`(first, second) that they are equal, for rows of `features` (samples,
-    features).
+    at `labelled` and the candidates chosen before. `labelled` and `candidates` are positions in the pool.
+    `network`(first, second) returns the similarity for rows of `features` (samples, features): the logit that two
+    images are equal.
     """
     import torch
 

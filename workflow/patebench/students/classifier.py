@@ -29,7 +29,7 @@ class Student(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     method : name of a student method in the registry `students.STUDENTS`.
     model, recipe, epochs : name of the model, name of the training recipe, and number of passes over the training data;
-        if None, the method chooses by the type and size of the pool. Some methods accept no model or no recipe.
+        if None, the method chooses by the type and size of the pool. Some methods do not accept a model or a recipe.
     classes : number of classes; by default one more than the largest label, and at least 2.
     seed : base of all random draws; the same arguments give the same student on the same machine.
 
@@ -91,7 +91,7 @@ class Student(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return class log-probabilities (samples, classes) of samples `X`, of the pool's type and shape."""
+        """Return class log-probabilities (samples, classes) of samples `X`, which have the pool's type and shape."""
         check_is_fitted(self)
         samples = _convert_samples(X)
         if samples.ndim == 2 == len(self.shape_) + 1 and samples.shape[1:] != self.shape_:
@@ -147,7 +147,7 @@ def _check_index(x: ArrayLike, y: ArrayLike) -> None:
 
 
 def _check_labels(labels: ArrayLike, samples: int, classes: int | None) -> tuple[NDArray[np.int64], int]:
-    """Return the checked `labels` (`samples`,) and the number of classes, from the labels if `classes` is None."""
+    """Return the checked `labels` (`samples`,) and the number of classes: `classes` or, if None, that of the labels."""
     array = check_array("labels", labels)
     if array.shape != (samples,) or array.dtype.kind not in "iu":
         raise StudentInputError(

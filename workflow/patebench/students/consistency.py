@@ -49,7 +49,7 @@ class ClusterAlignment(nn.Module):
     """Module that scales predicted class probabilities so that their mean in each cluster moves towards target shares.
 
     `clusters` (samples,) is the cluster of each sample of the pool. `shares` (clusters, classes) are the target shares
-    of the classes in each cluster, and `guessed` (clusters, classes) are moving averages of its mean prediction.
+    of the classes in each cluster, and `guessed` (clusters, classes) the moving averages of mean predictions.
     """
 
     clusters: Tensor
@@ -82,8 +82,8 @@ class ConsistencySettings(SemiSupervisedSettings):
     """Settings of consistency training, in which the student learns labels that the EMA of its weights predicts.
 
     A predicted label is learnt if its probability is above a threshold. The threshold falls from `confident` to
-    `confident_last` during training. The weight of these labels rises from 0 to 1 over the first share `ramp` of the
-    training.
+    `confident_last` during training. The weight of predicted labels rises from 0 to 1 over the first share `ramp` of
+    the training.
     """
 
     labelled: int = 16
@@ -160,7 +160,7 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
 
 
 def trainer_in_clusters(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the consistency trainer that aligns predictions in each cluster to its row of the released table.
+    """Return the consistency trainer that aligns predictions in each cluster to the cluster's row of a released table.
 
     A query keeps its label only if one class has at least 90 % of the counts in its row (`_PURE`). Counts within the
     noise are set to a small value first. Draws from torch's global generator. Raises PatebenchError if no row has such

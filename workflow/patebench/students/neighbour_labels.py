@@ -47,7 +47,7 @@ def nearest_label(data: StudentData, config: StudentConfig, seed: int) -> Studen
 
 
 def _make_flattener(pool: NDArray[Any]) -> Features:
-    """Return a function that flattens samples (tables: standardised) and scales the longest in `pool` to length 1."""
+    """Return a function that flattens samples, divided by the largest length in `pool`; tables are standardised."""
     columns = None if pool.dtype == np.uint8 else Columns.of(pool)
 
     def flatten(x: NDArray[Any]) -> NDArray[np.float64]:
@@ -107,7 +107,7 @@ class Spreading:
 
 
 def _kernel_gamma(x: NDArray[Any], near: int) -> float:
-    """Return 1/s² for samples `x`, with s half of the median distance from a sample to its neighbour number `near`."""
+    """Return 1/s² for samples `x`, with s half of the median distance from a sample to its `near`-th neighbour."""
     from sklearn.neighbors import NearestNeighbors
 
     distance = NearestNeighbors(n_neighbors=near).fit(x).kneighbors()[0][:, -1]

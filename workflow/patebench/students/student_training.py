@@ -72,8 +72,8 @@ class _Training:
     def run(self, progress: Progress, evaluate: Evaluate | None, checkpoint: Checkpoint | None) -> None:
         """Train for all epochs of the trainer, or until its predictions for the pool no longer change.
 
-        `progress` is called after each epoch. The results of `evaluate` are added to the learning curve, about 20
-        times. `checkpoint` is written every `checkpoint.seconds`.
+        `progress` is called after each epoch. At up to about 20 epochs, results of `evaluate` are added to the learning
+        curve. `checkpoint` is written every `checkpoint.seconds`.
         """
         trainer, saved = self.trainer, time.monotonic()
         interval = math.ceil(trainer.epochs / _EVALUATIONS)
@@ -92,7 +92,7 @@ class _Training:
             progress(self.epochs_done, trainer.epochs)
 
     def probe(self) -> None:
-        """Predict labels of up to 1,000 samples of the pool; add 1 to `unchanged` if none changed, else set it to 0."""
+        """Predict up to 1,000 samples of the pool; add 1 to `unchanged` if all labels are as before, else reset it."""
         predicted = self.trainer.log_probabilities(self.pool[:_PROBE_SAMPLES])
         fault = f"the predictions of the student are NaN after epoch {self.epochs_done}"
         check_finite(fault, predicted, self.pool, infinite=True)

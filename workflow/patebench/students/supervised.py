@@ -97,7 +97,7 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
 
 
 def model_and_recipe(data: StudentData, config: StudentConfig) -> tuple[str, str]:
-    """Return the names of model and recipe, by default "small-cnn" (images) or "mlp" (tables), and `RECIPE`."""
+    """Return the names of model and recipe in `config`; by default small-cnn (images) or mlp (tables), and modern."""
     return config.model or ("small-cnn" if data.pool.ndim == 4 else "mlp"), config.recipe or RECIPE
 
 
@@ -126,8 +126,8 @@ def noise_aware(data: StudentData, config: StudentConfig, seed: int) -> StudentT
 def negative_log_likelihood(log_likelihood: Tensor, logits: Tensor, rows: Tensor) -> Tensor:
     """Return the mean over a batch of −ln Σ_class Pr[class | sample] Pr[released | class], as a loss for training.
 
-    `logits` (batch, classes) give Pr[class | sample] by softmax. `log_likelihood` (samples, classes) is ln Pr[released
-    | class] of all samples, and `rows` (batch,) are the positions of the batch in it.
+    `logits` (batch, classes) give Pr[class | sample] by softmax. `log_likelihood` (samples, classes) of all samples is
+    ln Pr[released | class], and `rows` (batch,) are the positions of the batch in it.
     """
     released = log_likelihood.to(logits.device)[rows]
     return -(logits.log_softmax(1) + released).logsumexp(1).mean()

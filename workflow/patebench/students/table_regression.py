@@ -65,8 +65,9 @@ def regression(features: Array, table: NoisyTable, directions: Directions | None
     """Return the weights W (features, classes) of the linear student, and the class shares s (classes,) of the records.
 
     A sample with features f has class probabilities s + Wᵀf. `features` (samples, features) are the pool's. If each
-    record voted on all queries with weights, give `directions`; f are then coordinates along its axes. The factor c of
-    the covariance in the error, and the exponent p and scale τ of the prior, maximise the evidence of the table.
+    record voted on all queries with weights, `directions` maps features to these weights, and f are coordinates along
+    its axes. The factor c of the covariance in the error, and the exponent p and scale τ of the prior, maximise the
+    evidence of the table.
     """
     if directions is None:
         votes, totals = _pool_votes(features, table), np.ones(len(table.queries))
