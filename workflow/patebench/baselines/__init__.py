@@ -1,4 +1,4 @@
-"""Baselines to compare PATE with: DP-SGD, Private-kNN and distillation.
+"""Baselines to compare PATE with: DP-SGD, Private-kNN, methods on public features, and distillation.
 
 This file lists the forms of DP-SGD and Private-kNN. It does not import torch, so configurations are checked quickly.
 """
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class DPSGDForm:
-    """Form of DP-SGD with its default settings, which are constants and therefore public.
+    """Variant of DP-SGD, such as "linear", with its default settings; these are constants and therefore public.
 
-    `rate` is the sampling rate, `clip` the clipping norm, `views` the number of random augmentations per sample, and
-    `ema` the decay of the averaged weights. If `from_encoder`, the model starts from an encoder trained on the public
-    pool.
+    `about` describes the variant. If `from_encoder`, the model uses an encoder trained on the public pool. `rate` is
+    the sampling rate, `clip` the clipping norm, and `views` the number of random augmentations over which a sample's
+    gradient is averaged. `ema` is the decay of the exponential moving average of the weights.
     """
 
     about: str

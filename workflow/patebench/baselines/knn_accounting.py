@@ -32,11 +32,12 @@ _ORDERS = np.arange(2.0, 513.0)
 
 @dataclass(frozen=True, kw_only=True)
 class KNNSettings:
-    """Settings of Private-kNN: sampling rate, number of neighbours, threshold and noise.
+    """Settings of Private-kNN, which labels each of `queries` public samples by the private records nearest to it.
 
-    A query passes its test if its largest count of votes plus noise N(0, σ₁²) is above `threshold`. An answer adds
-    noise N(0, σ₂²) to each count. `sigma1` and `sigma2` are σ₁ and σ₂. `answers` is the maximum number of answered
-    queries; if None, every query that passes its test is answered.
+    Records are drawn with the sampling rate `rate`. The nearest ones, as many as `neighbours`, vote. A query passes its
+    test if its largest vote count plus noise N(0, σ₁²) is above `threshold`. An answer adds noise N(0, σ₂²) to each
+    count. `sigma1` and `sigma2` are σ₁ and σ₂. `answers` is the maximum number of answered queries; if None, every
+    query that passes its test is answered.
     """
 
     rate: float
@@ -49,31 +50,31 @@ class KNNSettings:
 
     @property
     def tests(self) -> SubsampledGaussian:
-        """Return the noise σ₁/Δ, the sampling rate and the number of tests; there is one test per query.
+        """Return the tests, one per query, as steps of the subsampled Gaussian mechanism with noise multiplier σ₁/Δ.
 
-        Δ = `TEST` is the L2 sensitivity of a test.
+        Δ = `TEST` is the L2 sensitivity of the largest count.
         """
         return SubsampledGaussian(self.sigma1 / TEST, self.rate, self.queries)
 
     def answered(self, answers: int) -> SubsampledGaussian:
-        """Return the noise σ₂/Δ, the sampling rate and the number of steps if `answers` queries are answered.
+        """Return `answers` answers as steps of the subsampled Gaussian mechanism with noise multiplier σ₂/Δ.
 
-        Δ = `ANSWER` is the L2 sensitivity of an answer.
+        Δ = `ANSWER` is the L2 sensitivity of all counts of a query.
         """
         return SubsampledGaussian(self.sigma2 / ANSWER, self.rate, answers)
 
     @property
     def most(self) -> int:
-        """Return the maximum number of answers: `answers`, but at most one per query."""
+        """Return the maximum number of answered queries: the lower of `answers`, if given, and `queries`."""
         return self.queries if self.answers is None else min(self.answers, self.queries)
 
 
 def sound(settings: KNNSettings, delta: float, spent: Sequence[SubsampledGaussian] = ()) -> Bound:
     """Return a proven bound on the ε of Private-kNN at `delta`, for all tests and the maximum number of answers.
 
-    The bound holds for `sound_labels`, which draws a new Poisson subset for each test and answer. The number of answers
-    actually given is private, so the bound does not use it. Raises PatebenchError if `spent`, the tests and answers
-    actually computed, cost more than this bound assumes.
+    The bound holds for `sound_labels`, which draws a new Poisson subset for each test and answer. The number of queries
+    that were answered is private, so the bound does not use it. `spent` states the tests and the answers that were
+    computed. Raises PatebenchError if they cost more than the bound assumes.
     """
     stated = (settings.tests, settings.answered(settings.most))
     for done, most in zip(spent, stated, strict=False):
@@ -86,11 +87,11 @@ def sound(settings: KNNSettings, delta: float, spent: Sequence[SubsampledGaussia
 
 
 def claimed(settings: KNNSettings, answered: int, delta: float) -> Bound:
-    """Return the ε at `delta` that the authors' code computes if `answered` queries are answered; it is not proven.
+    """Return the ε at `delta` that the authors' code states if `answered` queries are answered; it is not proven.
 
-    The code assumes a separate Poisson subset for each test and answer, adds up their Rényi divergences and converts
-    the sum by Mironov 2017, Proposition 3. But the code draws subsets of a fixed size, and a test and its answer share
-    one subset.
+    The code states ε for a separate Poisson subset per test and per answer. It adds up their Rényi divergences and
+    converts the sum by Mironov 2017, Proposition 3. But it draws subsets of a fixed size, and uses one subset for a
+    test and its answer.
     """
     check_delta(delta)
     curve = _renyi(settings.tests) + _renyi(settings.answered(answered))
@@ -112,7 +113,7 @@ def claimed(settings: KNNSettings, answered: int, delta: float) -> Bound:
 
 
 def _renyi(steps: SubsampledGaussian) -> Array:
-    """Return the sum of the Rényi divergences of all steps at each order."""
+    """Return the Rényi divergence of all `steps` together at each order in `_ORDERS`."""
     if steps.steps == 0:
         return np.zeros(len(_ORDERS))
     if steps.noise == 0:
@@ -122,7 +123,7 @@ def _renyi(steps: SubsampledGaussian) -> Array:
 
 
 def _log_moment(steps: SubsampledGaussian, order: float) -> float:
-    """Return the Rényi divergence of one step at an order, times the order minus 1."""
+    """Return α − 1 times the Rényi divergence of order α of one of the `steps`, where α is `order`."""
     from scipy.special import gammaln, logsumexp
 
     # ln Σ_j C(α, j) (1 − γ)^(α − j) γ^j e^(j(j − 1)/2σ²) for rate γ, noise σ and order α, exact at integer orders

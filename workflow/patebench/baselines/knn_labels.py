@@ -19,10 +19,11 @@ from patebench.mechanisms.base import NO_ANSWER
 
 
 class NearestVotes:
-    """Votes of the private records nearest to a public query.
+    """Private records that vote on public queries: the records nearest to a query vote with their labels.
 
-    `records` (records, features) and `queries` (queries, features) are vectors of a public encoder, of at most unit
-    length. The `neighbours` nearest records vote on a query with their `labels` (records,).
+    `records` (records, features) and `queries` (queries, features) are feature vectors by a public encoder, of at most
+    unit length. `labels` (records,) are the records' labels, and `neighbours` is the number of records that vote on a
+    query.
     """
 
     def __init__(
@@ -43,11 +44,11 @@ class NearestVotes:
         return len(self._records)
 
     def counts(self, query: int, chosen: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return the vote counts (classes,) of the records nearest to query `query` among those at positions `chosen`.
+        """Return the vote counts (classes,) on query number `query`, if only records at positions `chosen` vote.
 
-        A record whose position is repeated in `chosen` may vote several times. Ties in distance are broken by position.
-        Features are rounded to a grid on which distances are exact (`features/cells.py`), so the order of two records
-        does not depend on any other record.
+        Of these, the `neighbours` nearest vote. A record whose position is repeated in `chosen` may vote several times.
+        Ties in distance are broken by the order in `chosen`. Features are rounded to a grid on which distances are
+        exact (`features/cells.py`), so the order of two records does not depend on any other record.
         """
         distance = self._square[chosen] - 2 * (self._records[chosen] @ self._queries[query])
         nearest = chosen[np.argsort(distance, kind="stable")[: self._neighbours]]
@@ -64,11 +65,14 @@ def sound_labels(
     rng: torch.Generator,
     report: Report = silent,
 ) -> tuple[Labels, tuple[SubsampledGaussian, SubsampledGaussian]]:
-    """Return labels (queries,), −1 for unanswered queries, and noise, rate and number of the tests and the answers.
+    """Label public queries by Private-kNN with Poisson subsets; return the labels and the steps for the accountant.
 
-    All queries are tested. Those that passed are then answered in order, up to the maximum number of answers.
-    `NoisySteps` draws a new subset for every test and answer, adds the noise and counts them, so the account is based
-    on the steps actually taken.
+    All queries are tested. Those that passed are then answered in order, up to the maximum number of answers. `sampler`
+    draws a new subset for every test and answer, and `rng` the noise.
+
+    The labels are (queries,), with −1 for unanswered queries. The steps are noise multiplier, sampling rate and number,
+    first of the tests and then of the answers. They are counted when taken, so the account is based on what was
+    computed.
     """
     tests = NoisySteps(sampler, len(votes), noise=settings.sigma1 / TEST, clip=TEST, rng=rng)
     answers = NoisySteps(sampler, len(votes), noise=settings.sigma2 / ANSWER, clip=ANSWER, rng=rng)
@@ -85,12 +89,12 @@ def sound_labels(
 
 
 def _largest(votes: NearestVotes, query: int, chosen: Tensor, clip: float) -> Tensor:
-    """Return the largest count; adding or removing a record changes it by at most 1."""
+    """Return the largest vote count on a query; adding or removing a record changes it by at most 1."""
     return _counts(votes, query, chosen, clip).max()
 
 
 def _counts(votes: NearestVotes, query: int, chosen: Tensor, clip: float) -> Tensor:
-    """Return a query's vote counts; a record added or removed changes them by at most √2 in L2 norm."""
+    """Return the vote counts on a query; adding or removing a record changes them by at most √2 in L2 norm."""
     return torch.from_numpy(votes.counts(query, chosen.numpy())).double()
 
 
@@ -100,7 +104,7 @@ def published_labels(
     """Return labels (queries,) as the authors' code computes them, with −1 for unanswered queries.
 
     For each query, one subset of a fixed size is drawn with replacement and used for both the test and the answer. A
-    record that is drawn twice votes twice. All queries that pass are answered.
+    record that is drawn twice votes twice. All queries that pass their test are answered.
     """
     labels, size = np.full(settings.queries, NO_ANSWER, dtype=np.int64), int(settings.rate * len(votes))
     for query in range(settings.queries):

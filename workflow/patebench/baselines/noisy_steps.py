@@ -22,20 +22,21 @@ from patebench.models.optimisers import Adam, ema_update_tensors
 
 
 class PoissonSampler:
-    """Sampler that decides independently for each batch and sample, and includes the sample with probability `rate`."""
+    """Poisson sampler: a sample is in a batch with probability `rate`, independently of other samples and batches."""
 
     def __init__(self, rate: float, rng: torch.Generator) -> None:
         self.rate, self._rng = rate, rng
 
     def draw(self, samples: int) -> Tensor:
-        """Return the positions, in 0 … `samples` − 1, of the samples in a new batch."""
+        """Draw a batch from `samples` samples; return the positions of its samples, in 0 … `samples` − 1."""
         return torch.nonzero(torch.rand(samples, generator=self._rng, dtype=torch.float64) < self.rate).flatten()
 
 
 class NoisySteps:
     """Steps of the Poisson-subsampled Gaussian mechanism on one set of private samples.
 
-    `noise` is the standard deviation divided by the clipping norm. It must not depend on the samples, on their number
+    `sampler` draws the batches from `samples` private samples, and `clip` is the clipping norm. `noise` is the noise
+    multiplier, the standard deviation divided by the clipping norm. It must not depend on the samples, on their number
     or on the batch sizes, because all of these are private.
     """
 
@@ -52,10 +53,11 @@ class NoisySteps:
         self._drawn = SamplingCheck(self._rate, samples)
 
     def step(self, clipped_sum: Callable[[Tensor, float], Tensor]) -> Tensor:
-        """Draw a batch, and return (sum of the clipped values of the batch + noise) / clipping norm.
+        """Take a noisy step: draw a batch, sum a clipped vector per sample, add noise, and divide by the clipping norm.
 
-        `clipped_sum` is called with the positions of the batch and the clipping norm. It returns a sum over the samples
-        at these positions, such as that of their gradients, which one sample may change by at most this norm.
+        `clipped_sum` is a function of the batch's positions and the clipping norm. It returns the sum over the samples
+        at these positions, for example of their clipped gradients. One sample may change this sum by at most the
+        clipping norm.
         """
         chosen = self._sampler.draw(self._samples)
         if len(chosen) and not 0 <= int(chosen.min()) <= int(chosen.max()) < self._samples:
@@ -71,7 +73,7 @@ class NoisySteps:
         return total / self._clip + self._noise * normal
 
     def spent(self) -> SubsampledGaussian:
-        """Return noise, sampling rate and number of the steps taken so far, for the accountant.
+        """Return noise multiplier, sampling rate and number of the steps taken so far, for the accountant.
 
         Raises PatebenchError if the batches cannot come from Poisson sampling at the stated rate. This test uses only
         the positions that the sampler drew, not the samples themselves.
@@ -103,11 +105,11 @@ def train(
     evaluate: Callable[[Tensor], float],
     report: Report = silent,
 ) -> tuple[Tensor, list[dict[str, float]]]:
-    """Train `model` by Adam in `steps` steps, with a learning rate that falls linearly to 0.
+    """Train `model` by DP-SGD with Adam in `steps` steps, with a learning rate that falls linearly to 0.
 
-    Returns the exponential moving average of the weights (decay `ema` per step), and up to ten rows with "step" and
-    "accuracy". The gradient of each step is a noisy sum by `noisy`. `evaluate` returns the accuracy of averaged weights
-    on public samples.
+    Returns the exponential moving average of the weights (decay `ema` per step) and a learning curve. The curve has up
+    to ten rows with "step" and "accuracy"; `evaluate` computes the accuracy of averaged weights on public samples.
+    `noisy` draws the batches and adds the noise to the sums of clipped gradients.
     """
     weights = model.start()
     average = weights.clone()

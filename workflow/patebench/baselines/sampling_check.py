@@ -46,7 +46,7 @@ class SamplingCheck:
         return len(self._sizes)
 
     def add(self, chosen: NDArray[np.int64]) -> None:
-        """Include the batch of the samples at positions `chosen` (batch,) in the statistics."""
+        """Add a batch to the statistics; `chosen` (batch,) are the positions of its samples."""
         self._sizes.append(len(chosen))
         if self._rate == 1:
             return
@@ -63,7 +63,7 @@ class SamplingCheck:
             self._pairs = pairs_by_history(self._history)
 
     def failed(self) -> str | None:
-        """Return the name of a statistic that contradicts Poisson sampling at the stated rate, or None."""
+        """Return the name of a statistic that contradicts Poisson sampling at the stated rate, or None if none does."""
         if self._rate == 1:
             return None if all(size == self._samples for size in self._sizes) else "the sizes of the batches"
         return next((statistic for statistic, p_value in self._p_values() if p_value * _TESTS < ALPHA), None)
@@ -79,7 +79,7 @@ class SamplingCheck:
 
 
 def pairs_by_history(history: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Divide the samples into pairs; return the positions (pairs,) of the first and of the second samples of the pairs.
+    """Divide the samples into pairs; return the positions (pairs,) of first and of second samples.
 
     `history` (samples,) is a hash of the batches that contained each sample. Samples with the same history are paired
     if possible. One sample remains if their number is odd.
@@ -97,7 +97,7 @@ def pairs_by_history(history: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDA
 
 
 def _binomial(seen: int, trials: int, probability: float) -> float:
-    """Return the two-sided p-value of a number of successes."""
+    """Return the two-sided p-value of `seen` successes in `trials` trials, each with this `probability`."""
     from scipy.stats import binom
 
     few, many = binom.cdf(seen, trials, probability), binom.sf(seen - 1, trials, probability)
@@ -105,7 +105,10 @@ def _binomial(seen: int, trials: int, probability: float) -> float:
 
 
 def _variation(counts: NDArray[np.int64], trials: int, probability: float) -> float:
-    """Bound the two-sided p-value of the variance of independent binomial counts."""
+    """Return an upper bound on the two-sided p-value of the variance of `counts` (counts,).
+
+    Under the null hypothesis, these are independent and binomial, with `trials` trials of this `probability`.
+    """
     from scipy.stats import binom
 
     if len(counts) == 0 or trials == 0:
@@ -125,7 +128,7 @@ def _variation(counts: NDArray[np.int64], trials: int, probability: float) -> fl
 
 
 def _least_log_moment(log_p: NDArray[np.float64], values: NDArray[np.float64]) -> float:
-    """Minimise the log-moment of a random variable over positive parameters."""
+    """Return the minimum over θ > 0 of ln E[e^{θV}], where V has the `values` with log-probabilities `log_p`."""
     from scipy.optimize import minimize_scalar
     from scipy.special import logsumexp
 

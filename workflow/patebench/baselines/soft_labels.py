@@ -16,11 +16,11 @@ from patebench.models.network import Network
 def targets(
     votes: NDArray[np.integer], classes: int, temperatures: Sequence[float], soft: NDArray[np.floating]
 ) -> Iterator[tuple[tuple[str, float], NDArray[np.float64]]]:
-    """Yield, for each kind of label, (its name, its temperature) and the target probabilities (queries, classes).
+    """Yield the labels to train networks on: ((kind, temperature), probabilities (queries, classes)).
 
-    "plurality" has probability 1 for the class with the most votes. "soft" is the normalised sum of the teachers'
-    probabilities at a temperature (Papernot et al. 2017, Figure 5). `votes` is (teachers, queries), and `soft`
-    (temperatures, queries, classes) are these sums before normalisation.
+    The kind "plurality" has probability 1 for the class with the most `votes` (teachers, queries), and temperature 1.
+    The kind "soft" is the normalised sum of the teachers' probabilities, one for each of `temperatures` (Papernot et
+    al. 2017, Figure 5). `soft` (temperatures, queries, classes) are these sums before normalisation.
     """
     yield ("plurality", 1.0), np.eye(classes)[counts(votes, classes).argmax(axis=1)]
     for temperature, total in zip(temperatures, soft.astype(np.float64), strict=True):
@@ -28,7 +28,7 @@ def targets(
 
 
 def fit(learner: Network, x: NDArray[Any], target: NDArray[np.float64], temperature: float, *, seed: int) -> None:
-    """Fit the network `learner` to samples `x` with the probabilities `target` (samples, classes).
+    """Train the network `learner` on samples `x` with the target probabilities `target` (samples, classes).
 
     The network's logits are divided by `temperature`, as the teachers' were. As in Hinton et al. (2015), Section 2, the
     loss is multiplied by the squared temperature, so that gradients have the same size at all temperatures.

@@ -33,10 +33,10 @@ _NEAR = 10
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateEvolution(GaussianSums):
-    """Private Evolution: `rounds` rounds of noisy histograms over `candidates` public samples per class.
+    """Private Evolution: private records vote for public samples of their class, in `rounds` rounds.
 
-    A record has one vote in each round. Replacing it changes two counts by one; adding or removing it changes one
-    count.
+    In each round, a record votes for the nearest of its class's `candidates` public samples, and the counts are
+    released with noise. Replacing a record changes two counts per round by one; adding or removing it changes one.
     """
 
     rounds: int = 1
@@ -65,7 +65,11 @@ class PrivateEvolution(GaussianSums):
     def _weights(
         self, private: PrivateRecords, pool: Array, places: Sequence[NDArray[np.intp]], rng: np.random.Generator
     ) -> Array:
-        """Return candidates' weights from the records' noisy votes (candidates, classes)."""
+        """Release the noisy vote counts of all candidates, and return the candidates' weights (candidates, classes).
+
+        `places` are, for each class, the positions of its candidates in `pool`. A weight is the excess of a count over
+        a threshold, and the weights of a class add up to 1.
+        """
         votes = [
             np.bincount(nearest(private.features[private.labels == label], pool[own]), minlength=len(own))
             for label, own in enumerate(places)
@@ -78,7 +82,11 @@ class PrivateEvolution(GaussianSums):
 
 
 def _next(places: NDArray[np.intp], weights: Array, pool: Array, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Draw the next candidates of a class: some present ones, and samples near these."""
+    """Draw the candidates of a class for the next round.
+
+    At most half of them are drawn from the present candidates `places`, positions in `pool`, by their `weights`. The
+    others are samples of the pool near the drawn ones.
+    """
     size = len(places)
     drawn = np.unique(rng.choice(places, size, p=weights))[: (size + 1) // 2]
     near = nearest_several(pool[drawn], pool, min(_NEAR * size // len(drawn), len(pool)))

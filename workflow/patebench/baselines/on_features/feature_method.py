@@ -24,7 +24,10 @@ Scores = Callable[[Array], Array]
 
 @dataclass(frozen=True, eq=False)
 class PrivateRecords:
-    """Features (records, features), each computed from its own private record alone, and labels (records,)."""
+    """Private records: their `features` (records, features) and `labels` (records,).
+
+    The features of a record are computed from this record alone.
+    """
 
     features: Array
     labels: NDArray[np.integer]
@@ -32,11 +35,11 @@ class PrivateRecords:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """Released classifier, with its function `scores`.
+    """Released classifier; `scores` is its function from features (samples, features) to scores (samples, classes).
 
-    `model` is the name of the model and `size` its number of parameters. `labels` (pool,) are the labels on which a
-    student is trained; −1 marks an unlabelled sample. If `labels` is None, the student is trained on the classifier's
-    predictions for the whole pool.
+    `model` is the name of the model and `size` its number of parameters. `labels` (pool,) are labels of the public pool
+    on which a student is trained; −1 marks an unlabelled sample. If `labels` is None, the student is trained on the
+    classifier's predictions for the whole pool.
     """
 
     scores: Scores
@@ -47,7 +50,10 @@ class Fitted:
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureMethod(ABC):
-    """Base class of methods on public features; ε falls as `noise` rises, and is ∞ at `noise` = 0."""
+    """Base class of methods that learn a classifier from public features of private records, and release it with noise.
+
+    ε falls as the noise scale `noise` rises, and is ∞ at 0.
+    """
 
     #: Accountant of the cost, its name in tables, and its theorem.
     accounted: ClassVar[tuple[str, str, str]]
@@ -58,18 +64,18 @@ class FeatureMethod(ABC):
 
     @abstractmethod
     def costs(self, delta: float) -> tuple[float, float]:
-        """Return two ε of all releases together at `delta`: for a replaced, and for an added or removed record."""
+        """Return ε at `delta` of all releases together: for a replaced record, and for an added or removed one."""
 
     @abstractmethod
     def fit(self, private: PrivateRecords, pool: Array, classes: int, rng: np.random.Generator) -> Fitted:
-        """Return a classifier that depends on private records only through noisy releases.
+        """Learn and return a classifier; it depends on the records `private` only through noisy releases.
 
-        `pool` (samples, features) are the features of the public pool.
+        `pool` (samples, features) are the features of the public pool, and `rng` draws the noise.
         """
 
     @property
     def releases(self) -> int:
-        """Return the number of noisy releases."""
+        """Return the number of noisy releases that `fit` makes."""
         return 1
 
     def bound(self, delta: float) -> Bound:
@@ -91,22 +97,22 @@ class FeatureMethod(ABC):
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, change: str, **options: Any) -> Self:
-        """Return the method with `options` and the least noise, rounded up, whose ε at `delta` is at most `epsilon`.
+        """Return the method with the least noise, rounded up, at which its ε at `delta` is at most `epsilon`.
 
-        `change` is the change of data, one of `CHANGES`, to which this ε applies. Raises PatebenchError if no noise
-        reaches the target.
+        `change` is one of `CHANGES`: it selects the ε for a replaced record or for an added or removed one. `options`
+        are the method's other parameters. Raises PatebenchError if no noise reaches `epsilon`.
         """
         place = CHANGES.index(change)
         return cls(noise=edge(lambda noise: cls(noise=noise, **options).costs(delta)[place], epsilon), **options)
 
 
 class GaussianSums(FeatureMethod):
-    """Method that releases sums over the records with noise N(0, `noise`²) on each coordinate.
+    """Base class of methods that release sums over the records with noise N(0, `noise`²) on each coordinate.
 
-    Let D bound the sum of the squared L2 changes of all released sums if one record changes (`distances`). All releases
-    together are then μ-GDP with μ = √D / `noise`: Dong, Roth, Su 2022, Theorem 2.7 (Gaussian mechanism) and Corollary
-    3.3 (composition, also if a release depends on earlier ones). Proof: docs/explanation/proofs-systems.md, "Methods on
-    public features".
+    If one record changes, each released sum changes by some L2 distance. Let D bound the sum of the squares of these
+    distances (`distances`). All releases together are then μ-GDP with μ = √D / `noise`: Dong, Roth, Su 2022, Theorem
+    2.7 (Gaussian mechanism) and Corollary 3.3 (composition, also if a release depends on earlier ones). Proof:
+    docs/explanation/proofs-systems.md, "Methods on public features".
     """
 
     accounted = ("gdp", "Gaussian DP, PLD", "Dong, Roth, Su 2022, Theorem 2.7 and Corollary 3.3")
@@ -114,12 +120,15 @@ class GaussianSums(FeatureMethod):
     @property
     @abstractmethod
     def distances(self) -> tuple[float, float]:
-        """Return bounds on the total squared L2 change of all sums, for a replaced and an added or removed record."""
+        """Return two bounds on the squared L2 change of all released sums together, if one record changes.
+
+        The first holds for a replaced record, the second for an added or removed one.
+        """
 
     def noisy(self, sums: Array, rng: np.random.Generator) -> Array:
         """Return `sums` over the records plus noise N(0, `noise`²) on each entry.
 
-        Methods of this class must use it for all that they release about the records.
+        Subclasses must use it for all that they release about the records.
         """
         return sums + self.noise * rng.standard_normal(sums.shape)
 
@@ -131,10 +140,10 @@ class GaussianSums(FeatureMethod):
 
 
 def linear_scores(pool: Array, strength: Array) -> Scores:
-    """Fit a ridge regression of the classes, and return its score function.
+    """Fit a ridge regression of the classes on features, and return its function from features to scores.
 
-    `strength` (samples, classes) is the weight of a sample of `pool` (samples, features) for each class; samples
-    without weight are not used.
+    It is fitted to the samples `pool` (samples, features). `strength` (samples, classes) is the weight of each sample
+    as an example of each class; samples without weight are not used.
     """
     weight = strength.sum(axis=1)
     used = weight > 0

@@ -28,10 +28,10 @@ _BLOCK = 1 << 12  # samples per block, which bounds memory
 
 
 def clipped(vectors: NDArray[np.floating], length: float = 1.0, unit: float = UNIT) -> Array:
-    """Return `vectors` (samples, features) clipped to `length` ≤ 1, in units of 1/`unit` and rounded towards zero.
+    """Clip `vectors` (samples, features) to the L2 norm `length` ≤ 1; return them as integers in units of 1/`unit`.
 
-    Squared lengths are exact sums of integers. The result for a vector therefore depends neither on the other rows nor
-    on their order, not even by rounding.
+    Coordinates are rounded towards zero. Squared norms are exact sums of integers. The result for a vector therefore
+    depends neither on the other rows nor on their order, not even by rounding.
     """
     fine = np.rint(np.asarray(vectors, dtype=np.float64) * _FINE)
     norms = np.sqrt(np.square(fine).sum(axis=1)) / _FINE
@@ -44,7 +44,7 @@ class Scaling:
     """Public map from features to vectors of at most unit length.
 
     Features minus the pool's `mean` are projected on `axes` (features, dimensions), unless `axes` is None. They are
-    then divided by `length` and clipped to length 1.
+    then divided by `length` and clipped to the L2 norm 1.
 
     With `constant` c > 0, each vector has one more coordinate, c, and the others have at most length √(1 − c²). The
     class sums of this coordinate are then c times the number of records of the class. If one record of a class replaces
@@ -58,9 +58,9 @@ class Scaling:
 
     @classmethod
     def of(cls, pool: Array, dimensions: int | None = None, constant: float = 0.0) -> Self:
-        """Return the map learnt from the vectors `pool` (samples, features).
+        """Return the map learnt from the features `pool` (samples, features) of the public pool.
 
-        Its `length` is the median length of the projected vectors of the pool, so half of them are clipped. The axes
+        Its `length` is the median length of the projected features, so half of the pool's vectors are clipped. The axes
         are the first `dimensions` principal axes of the pool; if None, nothing is projected.
         """
         mean, axes = pool.mean(axis=0), None
@@ -71,9 +71,9 @@ class Scaling:
         return replace(plain, length=max(float(np.median(np.linalg.norm(plain.along(pool), axis=1))), 1e-12))
 
     def along(self, features: Array) -> Array:
-        """Return the coordinates (samples, dimensions) of `features` (samples, features) minus `mean` along `axes`.
+        """Return the coordinates along `axes` of `features` (samples, features) minus `mean`: (samples, dimensions).
 
-        Sums are over integers and exact. Without axes, the result is (samples, features).
+        Sums are over integers and exact. If `axes` is None, the result is `features` minus `mean`.
         """
         if self.axes is None:
             return features - self.mean
@@ -82,10 +82,10 @@ class Scaling:
         return along
 
     def units(self, features: Array) -> Units:
-        """Return the vectors (samples, dimensions) to which `features` (samples, features) are mapped.
+        """Map `features` (samples, features) to vectors of at most unit length: (samples, dimensions).
 
-        They are integers in units of 1/`UNIT`. With a `constant`, there is one more dimension. Each vector depends
-        on its own sample alone.
+        Their coordinates are integers in units of 1/`UNIT`. If `constant` is positive, there is one more dimension.
+        Each vector depends on its own sample alone.
         """
         share = float(np.sqrt(1 - self.constant**2))
         dimensions = features.shape[1] if self.axes is None else self.axes.shape[1]
@@ -101,9 +101,10 @@ def blocks(samples: int) -> Iterator[slice]:
 
 
 def class_sums(units: Units, labels: NDArray[np.integer], classes: int) -> Array:
-    """Return the sum of the vectors of each class (features, classes), converted from grid units.
+    """Return the sum of the vectors of each class (features, classes), as plain numbers.
 
-    `units` (samples, features) are the vectors in grid units, and `labels` (samples,) their classes.
+    `units` (samples, features) are the vectors, whose coordinates are integers in units of 1/`UNIT`, and `labels`
+    (samples,) their classes.
     """
     total = np.zeros((units.shape[1], classes))
     for rows in blocks(len(units)):
@@ -112,7 +113,10 @@ def class_sums(units: Units, labels: NDArray[np.integer], classes: int) -> Array
 
 
 def outer_sums(units: Units) -> Array:
-    """Return Σ v vᵀ (features, features) over the rows v of `units` (samples, features), converted from grid units."""
+    """Return Σ v vᵀ (features, features) over the rows v of `units` (samples, features), as plain numbers.
+
+    The coordinates in `units` are integers in units of 1/`UNIT`.
+    """
     total = np.zeros(2 * (units.shape[1],))
     for rows in blocks(len(units)):
         part = units[rows].astype(np.float64)
@@ -121,7 +125,7 @@ def outer_sums(units: Units) -> Array:
 
 
 def to_coordinates(symmetric: Array) -> Array:
-    """Return the matrix `symmetric` as a vector: its diagonal, then √2 times its upper triangle.
+    """Return the matrix `symmetric` as a vector: its diagonal, then √2 times the entries above the diagonal.
 
     The vector's L2 norm is the matrix's Frobenius norm.
     """
@@ -130,7 +134,7 @@ def to_coordinates(symmetric: Array) -> Array:
 
 
 def from_coordinates(vector: Array, size: int) -> Array:
-    """Return the symmetric matrix (size, size) with the coordinates `vector`; the inverse of `to_coordinates`."""
+    """Return the symmetric matrix (size, size) that `to_coordinates` maps to `vector`."""
     matrix = np.zeros((size, size))
     matrix[np.triu_indices(size, 1)] = vector[size:] / np.sqrt(2)
     return matrix + matrix.T + np.diag(vector[:size])

@@ -30,10 +30,11 @@ _BUDGET = 1 - 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class IndividualNearest(GaussianSums):
-    """Ind-kNN: records label `queries` public samples, each within the distance of its `neighbours`-th nearest one.
+    """Ind-kNN: private records vote with their labels on `queries` public samples, each within its own budget.
 
+    A record votes on a query unless it is farther from it than the query's `neighbours`-th nearest sample of the pool.
     All votes of a record together have a squared L2 norm of at most 1, and no negative entries. So replacing the record
-    changes them by at most 2.
+    changes them by at most 2 in squared L2 norm.
     """
 
     distances = 2.0, 1.0
@@ -59,14 +60,14 @@ class IndividualNearest(GaussianSums):
 
 
 def _squared_distances(vectors: Array, points: Array) -> Array:
-    """Return the squared distances (samples, points) of `vectors` from `points`, in squared grid units."""
+    """Return the squared distances (samples, points) between `vectors` and `points`, in squared grid units."""
     vectors, points = on_grid(vectors), on_grid(points)
     lengths: Array = np.square(vectors).sum(axis=1)[:, None] + np.square(points).sum(axis=1)
     return lengths - 2 * (vectors @ points.T)
 
 
 def _weights(squares: Array, radii: Array) -> Array:
-    """Return the weights of samples at the squared distances `squares` (samples, queries) from queries.
+    """Return the weights (samples, queries) of votes by samples at the squared distances `squares` from the queries.
 
     A weight falls from 1 at the query to ½ at the squared distance `radii` (queries,), and is 0 beyond.
     """
@@ -74,6 +75,10 @@ def _weights(squares: Array, radii: Array) -> Array:
 
 
 def _within_budget(votes: Array) -> Units:
-    """Return `votes` (records, queries) in grid units, those of a record until its budget is used up."""
+    """Cut `votes` (records, queries) so that the squared weights of each record add up to at most its budget.
+
+    The vote that would exceed the budget is reduced, and later votes of the record become 0. The result is in grid
+    units.
+    """
     spent = np.cumsum(np.square(votes), axis=1) - np.square(votes)
     return np.trunc(np.minimum(votes, np.sqrt(np.maximum(_BUDGET - spent, 0))) * UNIT).astype(np.float32)

@@ -35,7 +35,7 @@ _ERRORS, _POWERS, _VARIANCES = (0.25, 1.0, 4.0, 16.0), (-1.0, -0.5, 0.0, 0.5, 1.
 
 @dataclass(frozen=True, kw_only=True)
 class LeastSquares(GaussianSums):
-    """Least squares by noisy class sums and the covariance of the public pool."""
+    """Least squares from noisy class sums of the private records, with the covariance of the public pool."""
 
     distances = 4 * (1 - CONSTANT**2), 1.0
 
@@ -50,17 +50,19 @@ class LeastSquares(GaussianSums):
         return _regressed(table, self.noise, covariance, scaling)
 
     def _covariance(self, units: Units, pool: Units, records: float, rng: np.random.Generator) -> Array:
-        """Estimate the mean outer product of the private vectors (features, features)."""
+        """Return an estimate of the mean outer product (features, features) of the private vectors `units`.
+
+        This method uses the vectors `pool` of public samples instead. `records` is the noisy number of private records.
+        """
         return outer_sums(pool) / len(pool)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateLeastSquares(LeastSquares):
-    """Release the sums of the features v by class, and their second moment Σ v vᵀ, both with noise.
+    """Least squares as in the paper (DP-LS): from noisy class sums of the features v, and a noisy Σ v vᵀ.
 
     Let w replace v, with ‖v‖, ‖w‖ ≤ 1 and s = ⟨v, w⟩. The squared L2 changes of the two releases then add up to at most
-    (2 − 2s) + (2 − 2s²) = 4.5 − 2(s + ½)² ≤ 4.5 if both records have the same class, and at most
-    2 + 2 = 4 otherwise.
+    (2 − 2s) + (2 − 2s²) = 4.5 − 2(s + ½)² ≤ 4.5 if both records have the same class, and at most 2 + 2 = 4 otherwise.
     """
 
     distances = 4.5, 2.0
@@ -79,7 +81,10 @@ class PrivateLeastSquares(LeastSquares):
 
 
 def _regressed(table: Array, noise: float, covariance: Array, scaling: Scaling) -> Fitted:
-    """Fit a linear classifier to noisy class sums."""
+    """Fit a linear classifier to `table` (features, classes), the class sums with noise of standard deviation `noise`.
+
+    `covariance` (features, features) is the mean outer product of the vectors, and `scaling` maps features to vectors.
+    """
     counts = np.maximum(table[-1] / CONSTANT, 0)
     records = max(float(counts.sum()), 1.0)
     shares = counts / records if counts.any() else np.full(table.shape[1], 1 / table.shape[1])
@@ -95,7 +100,12 @@ def _regressed(table: Array, noise: float, covariance: Array, scaling: Scaling) 
 
 
 def _weights(sums: Array, variance: Array, records: float, noise: float) -> Array:
-    """Return the regression weights under the variances that maximise the evidence."""
+    """Return the regression weights (axes, classes) under the prior and error variances that maximise the evidence.
+
+    `sums` (axes, classes) are the noisy class sums along the principal axes, and `variance` (axes,) the variances of
+    the features along them. `records` is the number of records, and `noise` the standard deviation of the noise on
+    `sums`.
+    """
     best: tuple[float, Any] = (-np.inf, None)
     signal, classes = records * variance, sums.shape[1]
     squares = np.square(sums).sum(axis=1)

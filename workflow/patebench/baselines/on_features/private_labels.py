@@ -40,10 +40,10 @@ class LabelMethod(FeatureMethod):
         return (np.inf if self.noise == 0 else 1 / self.noise), np.inf
 
     def noisy_histograms(self, member: Labels, labels: Labels, shape: tuple[int, int], scale: float, rng: Rng) -> Array:
-        """Return the noisy number of samples of each cluster and class, an array of `shape` (clusters, classes).
+        """Count the samples of each cluster and label, and return noisy counts, of `shape` (clusters, classes).
 
-        `member` (samples,) is the cluster of each sample, `labels` (samples,) its label, and `scale` the scale of
-        the Laplace noise. A replaced label changes two cells by 1.
+        `member` (samples,) is the cluster of each sample, `labels` (samples,) its label, and `scale` the scale of the
+        Laplace noise. A replaced label changes two counts by 1.
         """
         counts = np.zeros(shape)
         np.add.at(counts, (member, labels), 1)
@@ -52,7 +52,7 @@ class LabelMethod(FeatureMethod):
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterHistograms(LabelMethod):
-    """Method that labels each cluster by the largest cell of its noisy histogram."""
+    """Method that gives all samples of a public cluster the label with the largest noisy count in this cluster."""
 
     clusters: int = 100
 
@@ -66,13 +66,13 @@ class ClusterHistograms(LabelMethod):
         return Fitted(scores, f"{len(means)} clusters", table.size, self.read(table[member], rng))
 
     def read(self, rows: Array, rng: Rng) -> NDArray[np.int64]:
-        """Return a label for each sample from the noisy histogram of its cluster, `rows` (samples, classes)."""
+        """Return a label (samples,) for each sample; `rows` (samples, classes) are the noisy counts of its cluster."""
         return rows.argmax(axis=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterResampling(ClusterHistograms):
-    """Method that draws the label of each sample from the noisy histogram of its cluster; negative cells count as 0."""
+    """Method that draws each sample's label in proportion to its cluster's noisy counts; negative counts become 0."""
 
     def read(self, rows: Array, rng: Rng) -> NDArray[np.int64]:
         return draw(shares(rows), rng)
@@ -80,9 +80,10 @@ class ClusterResampling(ClusterHistograms):
 
 @dataclass(frozen=True, kw_only=True)
 class RandomisedResponse(LabelMethod):
-    """Method that randomises each label by a prior: uniform, or the noisy label histogram of its cluster.
+    """Method that releases each label by randomised response with a prior (RRWithPrior).
 
-    `clusters` is the number of clusters, None for the uniform prior.
+    If `clusters` is None, the prior is uniform. Otherwise, the pool is divided into this number of clusters, and the
+    prior of a sample is the noisy label histogram of its cluster.
     """
 
     clusters: int | None = None
@@ -105,7 +106,7 @@ class RandomisedResponse(LabelMethod):
 
 
 def response(labels: Labels, prior: Array, epsilon: float) -> Array:
-    """Return the probability (samples, classes) of each answer of RRWithPrior at ε = `epsilon`, given true `labels`.
+    """Return the probabilities (samples, classes) of the answers of RRWithPrior at ε = `epsilon`, given true `labels`.
 
     `labels` is (samples,), and `prior` (samples, classes) is the public probability of each label. Only the k likeliest
     labels of a sample are possible answers, where k maximises the probability of the true label.
@@ -123,9 +124,10 @@ def response(labels: Labels, prior: Array, epsilon: float) -> Array:
 
 
 def shares(rows: Array) -> Array:
-    """Return noisy histograms `rows` (rows, classes) as probabilities: negative cells become 0, and rows add up to 1.
+    """Turn noisy histograms `rows` (histograms, classes) into probabilities.
 
-    Rows without positive cells become uniform.
+    Negative counts become 0, and each histogram is divided by its sum. A histogram without positive counts becomes
+    uniform.
     """
     positive = np.maximum(rows, 0)
     positive[~positive.any(axis=1)] = 1
@@ -133,13 +135,16 @@ def shares(rows: Array) -> Array:
 
 
 def draw(probabilities: Array, rng: Rng) -> NDArray[np.int64]:
-    """Return one class (rows,) per row, drawn with the `probabilities` (rows, classes)."""
+    """Draw one class for each row of `probabilities` (rows, classes); return the classes (rows,)."""
     with np.errstate(divide="ignore"):
         return (np.log(probabilities) + rng.gumbel(size=probabilities.shape)).argmax(axis=1)
 
 
 def _clusters(pool: Array, clusters: int) -> tuple[Labels, Array]:
-    """Return the cluster of each sample of the pool, and the mean of each cluster."""
+    """Cluster the features `pool`; return the cluster of each sample (samples,) and the mean of each cluster.
+
+    Raises PatebenchError if the number `clusters` exceeds that of the samples.
+    """
     if clusters > len(pool):
         line = f"{clusters} clusters are more than the {plural(len(pool), 'sample')} of the pool; use fewer clusters"
         raise PatebenchError(line, code="bound")

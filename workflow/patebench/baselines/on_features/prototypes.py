@@ -39,7 +39,7 @@ _CLIPPED = 0.5, 0.99
 
 @dataclass(frozen=True, kw_only=True)
 class ClassMeans(GaussianSums):
-    """DPPL-Mean: a noisy sum of vectors per class, whose direction is the prototype of the class.
+    """DPPL-Mean: the noisy sum of a class's feature vectors is its prototype, of which only the direction is used.
 
     Vectors have at most length 1, so replacing a record by one of the same class changes the sum by at most 2 in L2
     norm.
@@ -95,10 +95,10 @@ class PublicPrototypes(FeatureMethod):
         return Fitted(similarity, f"{self.prototypes} public prototypes per class", classes * self.prototypes)
 
     def choose(self, scores: Array, rng: np.random.Generator) -> NDArray[np.intp]:
-        """Return positions (classes, prototypes) in the pool, drawn by the exponential mechanism for each class.
+        """Return positions in the pool (classes, prototypes), drawn by the exponential mechanism for each class.
 
-        `scores` is (pool, classes); one record changes the scores of its class by at most 1. These positions are all
-        that the method releases about the records.
+        `scores` (pool, classes) are the scores of public samples for each class; one record changes the scores of its
+        class by at most 1. These positions are all that the method releases about the records.
         """
         count = min(self.prototypes, len(scores))
         rank = np.arange(count - 1, len(scores))
@@ -113,7 +113,7 @@ class PublicPrototypes(FeatureMethod):
 
 
 def _directions(vectors: Array) -> NDArray[np.float32]:
-    """Scale each vector to length 1, independently of the others."""
+    """Scale each of `vectors` to length 1, independently of the others; coordinates are in units of 1/`_SHORT`."""
     units = np.empty(vectors.shape, np.float32)
     # Lengths are in units of 1/`_SHORT`. A vector shorter than 1/16 stays shorter than 1.
     for rows in blocks(len(vectors)):
@@ -122,7 +122,7 @@ def _directions(vectors: Array) -> NDArray[np.float32]:
 
 
 def _range(public: NDArray[np.float32]) -> tuple[float, float]:
-    """Return the similarities that become the scores 0 and 1, from the public samples."""
+    """Return the similarities that become the scores 0 and 1: two quantiles of those between samples in `public`."""
     some = public[:1000]
     similar = (some @ some.T)[np.triu_indices(len(some), 1)] / _SHORT**2
     low, high = np.quantile(similar, _CLIPPED) if len(similar) else (0.0, 1.0)
@@ -130,7 +130,11 @@ def _range(public: NDArray[np.float32]) -> tuple[float, float]:
 
 
 def _scores(public: NDArray[np.float32], own: NDArray[np.float32], low: float, high: float) -> Array:
-    """Return the score of each public sample for one class."""
+    """Return the score of each sample in `public` for one class: a sum over the class's private records `own`.
+
+    The summands are similarities, clipped and scaled so that `low` becomes 0 and `high` 1. All vectors are in grid
+    units.
+    """
     total = np.zeros(len(public))
     for start in range(0, len(own), _BLOCK):
         similar = own[start : start + _BLOCK] @ public.T
