@@ -81,7 +81,7 @@ learns_nothing = ENCODERS.flag("fixed")
 
 
 def encoder_class(name: str) -> "type[Encoder]":
-    """Return the encoder class registered as `name`; any other name means a user's own network, `NetworkEncoder`."""
+    """Return the encoder class registered as `name`, or `NetworkEncoder`, a user's own network, for any other name."""
     own = "patebench.features.trained_networks:NetworkEncoder"
     return ENCODERS.load(name) if name in ENCODERS else imported(own)
 
@@ -105,7 +105,7 @@ def data_seen(*encoders: str | None) -> str:
 def one_by_one(
     compute: Callable[[NDArray[Any]], NDArray[AnyFloat]], x: NDArray[Any], report: Report
 ) -> NDArray[AnyFloat]:
-    """Return the results (samples, numbers) of `compute`, called separately for each sample of `x` (samples, …)."""
+    """Call `compute` separately for each sample of `x` (samples, …), and return all results (samples, numbers)."""
     rows = []
     for row in range(len(x)):
         rows.append(compute(x[row : row + 1]))
@@ -114,7 +114,7 @@ def one_by_one(
 
 
 class Encoder(ABC):
-    """Map from samples of one `shape` to vectors of at most unit length, learnt from a public pool only."""
+    """Public map from samples of one `shape` to vectors of at most unit length, learnt from a public pool."""
 
     #: Name of the encoder in `ENCODERS`.
     kind: ClassVar[str]
@@ -124,23 +124,23 @@ class Encoder(ABC):
 
     @classmethod
     def check(cls, shape: tuple[int, ...]) -> None:
-        """Raise PatebenchError for samples of an unsuitable shape."""
+        """Raise PatebenchError if the encoder cannot read samples of this `shape`."""
         check_input(cls.kind, shape)
 
     @classmethod
     @abstractmethod
     def learn(cls, pool: NDArray[Any], report: Report = silent) -> Self:
-        """Learn from `pool` (samples, …) without labels, with draws from torch's global generator.
+        """Return an encoder learnt without labels from `pool` (samples, …); torch's global generator draws.
 
         `report` is called with (steps done, total steps). Raises PatebenchError if the pool is unsuitable.
         """
 
     @abstractmethod
     def features(self, x: NDArray[Any]) -> NDArray[np.float64]:
-        """Return features (samples, features) of `x`; raise PatebenchError for samples of another shape."""
+        """Return the feature vectors (samples, features) of `x`; raise PatebenchError for samples of another shape."""
 
     def features_alone(self, x: NDArray[Any], report: Report = silent) -> NDArray[np.float64]:
-        """Return features (records, features) of private records `x`, each computed alone.
+        """Return the features (records, features) of private records `x`, each computed independently of the others.
 
         No record therefore changes the features of another, not even by rounding.
         """
@@ -152,12 +152,12 @@ class Encoder(ABC):
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the learnt parameters as the arrays of an ENCODER artefact."""
+        """Return the learnt parameters as arrays by name, as the file of an encoder (artefact ENCODER) stores them."""
 
     @classmethod
     @abstractmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Create an encoder from its `arrays`; raise PatebenchError if they belong to another kind of encoder."""
+        """Create the encoder from `arrays` of its file; raise PatebenchError if they are of another kind of encoder."""
 
     def check_shape(self, x: NDArray[Any]) -> None:
         """Raise PatebenchError unless the samples `x` (samples, …) have the encoder's shape."""

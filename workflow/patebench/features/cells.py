@@ -55,10 +55,10 @@ def centres(features: NDArray[np.floating], queries: NDArray[np.integer]) -> Arr
 
 
 def nearest(vectors: NDArray[np.floating], centres: Array) -> NDArray[np.intp]:
-    """Return the index of the nearest of `centres` (queries × features) for each vector (samples × features).
+    """Return the index (samples,) of the nearest of `centres` (queries × features) for each of `vectors`.
 
-    Ties go to the first centre. Coordinates are rounded to a grid on which every sum is exact in any order, so the
-    result for a vector does not depend on other vectors.
+    `vectors` is (samples × features). Ties go to the first centre. Coordinates are rounded to a grid on which every sum
+    is exact in any order, so the result for a vector does not depend on other vectors.
     """
     result = np.empty(len(vectors), dtype=np.intp)
     for rows, distance in _distances(vectors, centres):
@@ -67,7 +67,7 @@ def nearest(vectors: NDArray[np.floating], centres: Array) -> NDArray[np.intp]:
 
 
 def _distances(vectors: NDArray[np.floating], points: NDArray[np.floating]) -> Iterator[tuple[slice, Array]]:
-    """Yield blocks of vectors, with their squared distances to points."""
+    """Yield for each block of `vectors` its rows, and their squared distances to `points` less a constant per row."""
     points = on_grid(points)
     square = np.square(points).sum(axis=1)
     block = max(1, _CELLS // len(points))
@@ -83,7 +83,7 @@ def belong(
     queries: NDArray[np.integer],
     neighbours: int | None = None,
 ) -> NDArray[np.intp]:
-    """Return the indices (samples × neighbours) of the queries to which each vector belongs.
+    """Return the indices (samples × neighbours) of the queries on which records with these `vectors` vote.
 
     Each row of the result depends only on its vector and on public data.
 
@@ -92,7 +92,8 @@ def belong(
     vectors : (samples, features) array
     features : (pool, features) array of the pool
     queries : (queries,) positions in the pool
-    neighbours : number of nearest queries, returned in no particular order; if None, the query of the vector's cell
+    neighbours : number of nearest queries, returned in no particular order; if None, only the query in whose cell the
+        vector is
     """
     if neighbours is None:
         return nearest(vectors, centres(features, queries))[:, None]
@@ -100,9 +101,10 @@ def belong(
 
 
 def nearest_several(vectors: NDArray[np.floating], points: NDArray[np.floating], count: int) -> NDArray[np.intp]:
-    """Return the indices of the `count` nearest of `points` (points × features) for each vector, in no order.
+    """Return the indices (samples × count) of the `count` nearest of `points` for each of `vectors`, in no order.
 
-    Each row of the result (samples × count) depends only on its vector and the points, as in `nearest`.
+    `vectors` is (samples × features) and `points` (points × features). Each row of the result depends only on its
+    vector and the points, as in `nearest`.
     """
     result = np.empty((len(vectors), count), dtype=np.intp)
     for rows, distance in _distances(vectors, points):
@@ -111,7 +113,7 @@ def nearest_several(vectors: NDArray[np.floating], points: NDArray[np.floating],
 
 
 def on_grid(vectors: NDArray[np.floating]) -> Array:
-    """Return `vectors`, of at most length 1, multiplied by 2²⁰ and rounded to integers; inner products are exact."""
+    """Return `vectors`, of at most length 1, in units of 2⁻²⁰ and rounded to integers; inner products are exact."""
     return np.rint(np.asarray(vectors, dtype=np.float64) * _GRID)
 
 
@@ -122,11 +124,11 @@ def record_votes(
     shape: tuple[int, int],
     classes: int,
 ) -> NDArray[np.integer]:
-    """Return the vote matrix, of `shape` (teachers, queries), in which teachers vote with their records' labels.
+    """Return the votes of teachers with their records' labels, as a matrix of `shape` (teachers, queries).
 
     `teacher`, `query` and `label` (records,) are the teacher, the query and the label of each record. If several
     records of a teacher have the same query, the teacher votes for their most frequent label, or the lowest one in a
-    tie. A row depends only on the records of its teacher.
+    tie. A teacher without records for a query abstains. A row depends only on the records of its teacher.
     """
     result = np.full(shape, ABSTAINED, dtype=np.min_scalar_type(-classes))
     index = (teacher.astype(np.int64) * shape[1] + query) * classes + label
@@ -138,11 +140,11 @@ def record_votes(
 
 @dataclass(frozen=True, eq=False)
 class Directions:
-    """Map from feature vectors to weights on queries.
+    """Map from the feature vector of a record to the weights of its vote on all queries.
 
     `mean` (features,) is subtracted from a vector, `axes` (features, queries − 1) are principal axes, and `rotation`
-    (queries, queries) maps the coordinates along the axes, followed by a constant, to weights. All three arrays
-    consist of integers, in units of 2⁻²⁰, and sums of integers are exact in any order.
+    (queries, queries) maps the coordinates along the axes, followed by a constant, to weights. All three arrays consist
+    of integers, in units of 2⁻²⁰, and sums of integers are exact in any order.
     """
 
     mean: Array
@@ -151,9 +153,9 @@ class Directions:
 
     @classmethod
     def of(cls, features: NDArray[np.floating], queries: NDArray[np.integer]) -> Self:
-        """Compute the directions of `queries` (queries,), positions in the pool with `features` (samples, features).
+        """Return the map to weights on `queries` (queries,), positions in the pool; `features` are the pool's features.
 
-        Raises PatebenchError if the features have too few principal axes.
+        `features` is (samples, features). Raises PatebenchError if it has too few principal axes.
         """
         grid = on_grid(features)
         mean = np.rint(grid.mean(axis=0))
@@ -172,21 +174,21 @@ class Directions:
         return cls(mean, kept, np.rint(right.T @ left.T * _GRID))
 
     def weights(self, vectors: NDArray[np.floating]) -> NDArray[np.int16]:
-        """Return the weights (samples, queries) of vectors (samples, features), in units of 1/UNIT.
+        """Return the weights (samples, queries) of the votes of records with `vectors` (samples, features).
 
-        Each row depends only on its vector and on public data.
+        Weights are integers in units of 1/UNIT. Each row depends only on its vector and on public data.
         """
         return quantised(np.rint(self.along(vectors) * _GRID) @ self.rotation / _GRID**2 * _LENGTH)
 
     def votes(self, vectors: NDArray[np.floating]) -> Array:
-        """Return the weights (samples, queries) of vectors (samples, features) in units of 1; a row has length ≤ 1."""
+        """Return `weights` as real numbers (samples, queries); each row has an L2 norm of at most 1."""
         return self.weights(vectors) / UNIT
 
     def along(self, vectors: NDArray[np.floating]) -> Array:
-        """Return the coordinates (samples, queries) of `vectors` (samples, features) that `rotation` maps to weights.
+        """Return the coordinates (samples, queries) that `rotation` maps to weights, for `vectors` (samples, features).
 
-        Each row consists of the coordinates along `axes` and a constant c as last entry. The coordinates are scaled to
-        length √(1 − c²), so each row has length 1.
+        A row consists of the vector's coordinates along `axes` and a constant c as last entry. The coordinates are
+        scaled to length √(1 − c²), so each row has length 1.
         """
         along = np.rint((on_grid(vectors) - self.mean) @ self.axes / _GRID)
         length = np.sqrt(np.square(along).sum(axis=1, keepdims=True)) / np.sqrt(1 - _CONSTANT**2)
@@ -194,5 +196,5 @@ class Directions:
 
     @property
     def total(self) -> Array:
-        """Return the weights (queries,) with which the rows of a table add up to the number of records per class."""
+        """Return factors (queries,) by which a table's rows add up to the number of records per class."""
         return self.rotation[-1] / _GRID / _CONSTANT / _LENGTH

@@ -30,7 +30,7 @@ PASSES, STEPS = 25, 600
 
 
 class ContrastEncoder(Encoder):
-    """Encoder that is a network, with unit vectors (samples, WIDTH) as features."""
+    """Encoder by a network that is trained by contrast, without labels; features are unit vectors (samples, WIDTH)."""
 
     kind = "contrastive"
 
@@ -71,7 +71,7 @@ class ContrastEncoder(Encoder):
 
     @classmethod
     def for_shape(cls, shape: tuple[int, ...]) -> Self:
-        """Return an untrained encoder for samples of `shape`, without draws from torch's global generator."""
+        """Return an untrained encoder for samples of `shape`; the state of torch's global generator stays unchanged."""
         kind = np.uint8 if len(shape) == 3 else np.float32
         with torch.random.fork_rng(devices=[]):
             return cls.untrained(np.zeros((1, *shape), kind))
@@ -92,7 +92,7 @@ class ContrastEncoder(Encoder):
         return encoder
 
     def _tensors(self) -> list[tuple[str, list[Tensor]]]:
-        """Return the names of the learnt arrays, with the tensors that they contain."""
+        """Return the name of each learnt array, and the tensors whose numbers it contains."""
         standardise = self.standardise
         return [
             ("weights", list(self.net.parameters())), ("mean", [standardise.mean]), ("spread", [standardise.spread]),
@@ -115,10 +115,10 @@ def _train(net: nn.Module, x: Tensor, fill: float, report: Report) -> None:
 
 
 def nt_xent(pairs: Tensor) -> Tensor:
-    """Return SimCLR's loss NT-Xent: the cross-entropy of finding the other view of each sample among all rows.
+    """Return SimCLR's loss NT-Xent: the cross-entropy of identifying, for each row, the other view of its sample.
 
-    Rows i and n + i of `pairs` (2n, features) are the two views of sample i. Similarity is the cosine divided by
-    `TEMPERATURE`.
+    Rows i and n + i of `pairs` (2n, features) are the two views of sample i. The candidates for a row are all other
+    rows; their logits are cosines divided by `TEMPERATURE`.
     """
     vectors = F.normalize(pairs, dim=1)
     similarity = (vectors @ vectors.T / TEMPERATURE).fill_diagonal_(-torch.inf)

@@ -3,13 +3,13 @@
 The method follows Coates, Ng, Lee 2011 (*An analysis of single-layer networks in unsupervised feature learning*):
 patches of 6×6 pixels are standardised, whitened and clustered by k-means. The activation of a cluster by a patch is the
 mean distance to all clusters minus the distance to this cluster, or 0 if negative ("triangle"), and activations are
-summed over the quarters of the image. With these features, which were learnt from 9,000 images of CIFAR-10, least
+averaged over each quarter of the image. With these features, which were learnt from 9,000 images of CIFAR-10, least
 squares reaches 63.5 % accuracy with 10,000 labelled images, and 65.8 % with 50,000.
 
 Photographs are as likely as their mirror images, so each cluster is paired with its mirror image, and an image and its
 mirror image have the same features. These features are therefore unsuitable for digits or letters.
 
-The sums vary mostly along a few directions of brightness; principal axes turn them into unit vectors
+The averages vary mostly along a few directions of brightness; principal axes turn them into unit vectors
 (`principal_axes.py`).
 """
 
@@ -42,11 +42,11 @@ _BATCH = 4
 
 
 class PatchEncoder(Encoder):
-    """Encoder of images by their patches, with unit vectors as features.
+    """Encoder of images by the similarity of their patches to clusters of patches, with unit vectors as features.
 
-    `centre` (inputs,) and `whitening` (inputs, inputs) standardise the numbers of a patch, and `clusters` (clusters,
-    inputs) are centres of whitened patches. An image has one activation per cluster and quarter of the image; `axes`
-    are the principal axes of these 4 · clusters numbers.
+    The numbers of a patch, minus `centre` (inputs,), are multiplied by `whitening` (inputs, inputs). `clusters`
+    (clusters, inputs) are the centres of such whitened patches. An image has one activation per cluster and quarter of
+    the image; `axes` are the principal axes of these 4 · clusters numbers.
     """
 
     kind = "patches"
@@ -98,14 +98,14 @@ class PatchEncoder(Encoder):
 
     @cached_property
     def _filters(self) -> tuple[Tensor, Tensor]:
-        """Return the linear map from a patch to its products with clusters and mirror images."""
+        """Return matrix and offset of the map from a patch to its products with clusters and their mirror images."""
         both = torch.cat([self.clusters, _mirror(self.clusters, self.shape[0])])
         weights = self.whitening @ both.T
         return weights, -(self.centre @ weights)
 
     @torch.inference_mode()
     def _sum_activations(self, x: NDArray[Any], report: Report = silent) -> Tensor:
-        """Return activations, summed over quarters and averaged over image and mirror image."""
+        """Return activations (images, 4 · clusters): means over each quarter of an image and of its mirror image."""
         self.check_shape(x)
         batches = []
         for batch in torch.from_numpy(x).split(_BATCH):  # type: ignore[no-untyped-call]
@@ -130,7 +130,7 @@ class PatchEncoder(Encoder):
 
 
 def _draw_patches(pool: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Draw standardised patches at random places of random images."""
+    """Return standardised patches at random places of random images in `pool`; `shape` is that of an image."""
     rows = torch.randint(len(pool), (PATCHES,))
     down, across = (torch.randint(size - SIZE + 1, (PATCHES,)) for size in shape[1:])
     windows = pool.unfold(2, SIZE, 1).unfold(3, SIZE, 1)
@@ -138,7 +138,7 @@ def _draw_patches(pool: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def _standardise(patches: Tensor) -> Tensor:
-    """Subtract the mean of each patch, and divide by its regularised standard deviation."""
+    """Subtract from each patch its mean, and divide by its regularised standard deviation."""
     centred = patches - patches.mean(-1, keepdim=True)
     return centred / (centred.square().mean(-1, keepdim=True) + _CONTRAST).sqrt()
 
@@ -148,7 +148,7 @@ def _mirror(patches: Tensor, channels: int) -> Tensor:
 
 
 def _cluster_patches(patches: Tensor, channels: int) -> Tensor:
-    """Return the cluster centres of whitened patches by spherical k-means."""
+    """Return the centres (clusters, inputs) of spherical k-means on whitened `patches`; a patch may be mirrored."""
     units = F.normalize(patches, dim=1)
     clusters = units[torch.randperm(len(units))[:CLUSTERS]]
     for _ in range(ROUNDS):

@@ -23,7 +23,7 @@ _BATCH = 1000
 
 
 class _Plain(Encoder):
-    """Encoder that learns nothing except the shape of samples."""
+    """Base class of encoders that learn nothing from the pool except the shape of samples."""
 
     exact = True  # no sum runs over more than one sample
 
@@ -59,7 +59,7 @@ class _Plain(Encoder):
 
 
 class Pixels(_Plain):
-    """Encoder by pixel values from 0 to 1, divided by the square root of their number, so the length is at most 1."""
+    """Encoder by pixel values from 0 to 1, divided by √(number of pixels), so that vectors have at most length 1."""
 
     kind = "pixels"
 
@@ -108,7 +108,7 @@ _BLOCK = [(i, j) for i in range(BLOCK) for j in range(BLOCK)]
 
 
 def _cells(grey: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a histogram of gradient directions for each square cell of each image."""
+    """Return a histogram of gradient directions for each square cell: (images, rows, columns, DIRECTIONS)."""
     down, across = np.gradient(grey, axis=(1, 2))
     length = np.hypot(down, across)
     angle = np.arctan2(down, across) / np.pi * DIRECTIONS

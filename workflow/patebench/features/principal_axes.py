@@ -30,7 +30,7 @@ _LARGEST, _COLUMN_GRID, _AXIS_GRID, _BATCH = 64.0, 2.0**12, 2.0**14, 1000
 
 @dataclass(frozen=True, eq=False)
 class PrincipalAxes:
-    """Map from the numbers of a sample to a unit vector.
+    """Map from numbers that describe a sample, such as outputs of a network, to a unit vector.
 
     `mean` and `spread` standardise the numbers, and have one entry per number. Each column of `axes` is a principal
     axis of the standardised numbers, divided by the power 0.35 (`_POWER`) of the variance along it.
@@ -42,7 +42,7 @@ class PrincipalAxes:
 
     @classmethod
     def learn(cls, numbers: Tensor) -> Self:
-        """Return the map learnt from the `numbers` (samples, numbers) of a pool, given in double precision."""
+        """Return the map learnt from `numbers` (samples, numbers) of the samples in a pool, in double precision."""
         mean, spread = numbers.mean(0).float(), numbers.std(0).clamp_min(1e-6).float()
         scaled = (numbers - mean) / spread
         few = len(scaled) < scaled.shape[1]  # the samples' products then have the same eigenvalues
@@ -55,7 +55,7 @@ class PrincipalAxes:
         return cls(mean, spread, (axes[:, :kept] * variance[:kept].pow(-_POWER)).float().contiguous())
 
     def arrays(self, shape: tuple[int, ...], *others: Tensor) -> dict[str, NDArray[Any]]:
-        """Return the arrays that the file of an encoder stores for samples of `shape`.
+        """Return the arrays to store in the file of an encoder that uses these axes and reads samples of `shape`.
 
         The array "weights" contains the numbers of all tensors in `others`, followed by those of the axes.
         """
@@ -65,10 +65,10 @@ class PrincipalAxes:
 
     @classmethod
     def of(cls, axes: Tensor, arrays: Mapping[str, NDArray[Any]], numbers: int, kind: str) -> Self:
-        """Return the map of `numbers` numbers per sample, from stored arrays.
+        """Return the map that a file stores, for samples described by `numbers` numbers.
 
-        `axes` are the flattened principal axes. `arrays` contains "mean" and "spread". Raises PatebenchError if these
-        are not the arrays of an encoder of this `kind`.
+        `axes` are the principal axes as one vector, and `arrays` contains "mean" and "spread". Raises PatebenchError if
+        these are not the arrays of an encoder of this `kind`.
         """
         mean, spread = torch.from_numpy(arrays["mean"]), torch.from_numpy(arrays["spread"])
         if not len(mean) == len(spread) == numbers or not len(axes) or len(axes) % numbers:
@@ -76,13 +76,13 @@ class PrincipalAxes:
         return cls(mean, spread, axes.reshape(numbers, -1))
 
     def units(self, numbers: Tensor) -> NDArray[np.float64]:
-        """Return the unit vectors (samples, axes) to which the `numbers` (samples, numbers) are mapped."""
+        """Map `numbers` (samples, numbers) to unit vectors (samples, axes)."""
         scaled = (numbers - self.mean) / self.spread
         return F.normalize((scaled @ self.axes).double(), dim=1).numpy()
 
 
 class AxesEncoder(Encoder):
-    """Encoder by the principal axes of numbers that a fixed function computes from each sample.
+    """Base class of encoders by principal axes of the outputs that a fixed function computes from each sample.
 
     Only the axes are learnt from the pool. Subclasses define `outputs`.
     """
@@ -97,7 +97,7 @@ class AxesEncoder(Encoder):
 
     @classmethod
     def outputs_alone(cls, x: NDArray[Any], report: Report = silent) -> NDArray[np.float32]:
-        """Return the outputs (records, numbers) of private records `x`, each computed alone."""
+        """Return the outputs (records, numbers) for private records `x`, each computed independently of the others."""
         return one_by_one(lambda record: cls.outputs(record).numpy(), x, report)
 
     @classmethod

@@ -43,10 +43,10 @@ _LEAST = 0.05
 def clustered(
     features: NDArray[np.floating], clusters: int, weights: NDArray[np.floating] | None = None
 ) -> tuple[NDArray[np.integer], NDArray[np.floating]]:
-    """Return the k-means cluster of each sample (samples,) and its distance to every mean (samples, clusters).
+    """Cluster the samples by k-means; return their clusters (samples,) and distances to all means (samples, clusters).
 
-    `weights` (samples,) are the weights of samples in k-means. Starts have a fixed seed, so the result depends only on
-    `features` (samples, features), `clusters` and `weights`.
+    `clusters` is the number of clusters, and `weights` (samples,) are the samples' weights in k-means. Starts have a
+    fixed seed, so the result depends only on `features` (samples, features), `clusters` and `weights`.
     """
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
@@ -60,9 +60,10 @@ def clustered(
 
 
 def nearest_samples(distance: NDArray[np.floating]) -> NDArray[np.intp]:
-    """Return, for each cluster mean, the position of the nearest sample that no earlier mean has taken: (clusters,).
+    """Return one sample per cluster, as positions (clusters,): the sample nearest to the cluster's mean.
 
-    `distance` (samples, clusters) are the distances of samples to means.
+    Clusters are processed in order, and a sample is used only once. `distance` (samples, clusters) are the distances of
+    samples to means.
     """
     free, chosen = distance.copy(), np.zeros(distance.shape[1], np.intp)
     for column in range(distance.shape[1]):
@@ -73,10 +74,11 @@ def nearest_samples(distance: NDArray[np.floating]) -> NDArray[np.intp]:
 
 @dataclass(frozen=True)
 class Clustering:
-    """Expected votes in the smallest and the median one of `clusters` clusters, and the `hidden` share of the pool.
+    """Measurements of a clustering of the pool into `clusters` clusters, each of which is one query.
 
-    A sample counts as hidden if fewer than `LEAST_VOTES` · σ votes are expected in its cluster, with σ the standard
-    deviation of the noise on a count.
+    `fewest_votes` and `median_votes` are the expected votes in the smallest and in the median cluster. `hidden` is the
+    share of the pool in clusters with fewer than `LEAST_VOTES` · σ expected votes, where noise often hides the label. σ
+    is the standard deviation of the noise on a count.
     """
 
     clusters: int
@@ -87,11 +89,11 @@ class Clustering:
 
 @dataclass(frozen=True)
 class Choice:
-    """Result of `choose`: the number of `clusters`, the largest one whose `hidden` share is at most `HIDDEN`.
+    """Result of `choose`: the largest number of `clusters` at which noise hides at most a share `HIDDEN` of the pool.
 
-    If there is none, `enough` is False, and `clusters` is the smallest number of the compared clusterings `looked_at`,
-    which are in ascending number of clusters. `teachers` is the number of teachers with one vote each, and `sigma` the
-    standard deviation of the noise on a count.
+    If there is none, `enough` is False, and `clusters` is the smallest number compared. `looked_at` are the compared
+    clusterings, in ascending number of clusters. `teachers` is the number of teachers with one vote each, and `sigma`
+    the standard deviation of the noise on a count.
     """
 
     clusters: int
@@ -102,10 +104,11 @@ class Choice:
 
 
 def choose(features: NDArray[np.floating], *, teachers: int, sigma: float, classes: int) -> Choice:
-    """Choose the number of clusters, one to five per class, of a pool with `features` (samples, features).
+    """Choose the number of clusters of a pool with `features` (samples, features): one to five per class.
 
-    `teachers` is the declared number of teachers, each with one vote; `sigma` is the standard deviation of the noise on
-    a count. Raises PatebenchError if the pool is too small.
+    It is the largest number at which noise hides the label of few samples (see `Choice`). `teachers` is the declared
+    number of teachers, each with one vote; `sigma` is the standard deviation of the noise on a count. Raises
+    PatebenchError if the pool is too small.
     """
     if len(features) < classes:
         raise PatebenchError(
@@ -130,12 +133,12 @@ def _measure_clustering(features: NDArray[np.floating], clusters: int, teachers:
 
 @dataclass(frozen=True)
 class QueryClusters:
-    """Each cluster's share of the pool, `sizes` (queries,), and the `nearness` of each pair (queries, queries).
+    """Sizes and nearness of the queries' clusters.
 
-    If queries are selected in rounds, later clusters take samples from earlier ones. So a cluster may have been larger
-    when the teachers voted on its query: `put` (queries,) are the clusters' shares at that time; None if they have not
-    changed since. The nearness of clusters A and B is the mean of two shares: the share of the samples of A whose
-    second nearest cluster is B, and the reverse.
+    `sizes` (queries,) is each cluster's share of the pool. If queries are selected in rounds, later clusters take
+    samples from earlier ones, so a cluster may have been larger when teachers voted on its query. `put` (queries,) are
+    the shares at that time; None if they have not changed since. `nearness` (queries, queries) of clusters A and B is
+    the mean of two shares: the share of the samples of A whose second nearest cluster is B, and the reverse.
     """
 
     sizes: Array
@@ -146,7 +149,7 @@ class QueryClusters:
     def of(cls, features: NDArray[np.floating], queries: NDArray[np.integer], rounds: Sequence[int] = ()) -> Self:
         """Measure the clusters of `queries`, which are positions in the pool with `features` (samples, features).
 
-        All arguments are public. `rounds` are the numbers of queries of each round, in order; empty: one round.
+        All arguments are public. `rounds` are the numbers of queries of each round, in order; empty means one round.
         """
         means, count = centres(features, queries), len(queries)
         ends = list(pairwise([0, *accumulate(rounds or (count,))]))
@@ -182,12 +185,11 @@ def majority(member: Labels, truth: Labels, clusters: int, classes: int) -> NDAr
 
 
 def one_to_one(member: Labels, truth: Labels, classes: int) -> NDArray[np.int64]:
-    """Return the class of each cluster (classes,), by the one-to-one assignment with the most correct samples.
+    """Assign one class to each of `classes` clusters, one to one; return the classes of the clusters (classes,).
 
-    `member` (samples,) is the cluster of each sample, one of `classes` clusters, and `truth` (samples,) its true label.
-
-    The assignment is computed by the Hungarian method (Kuhn 1955), as in Xie et al. 2016 (*Unsupervised deep embedding
-    for clustering analysis*).
+    `member` (samples,) is the cluster of each sample, and `truth` (samples,) its true label. The assignment with the
+    most correct samples is computed by the Hungarian method (Kuhn 1955), as in Xie et al. 2016 (*Unsupervised deep
+    embedding for clustering analysis*).
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -195,7 +197,7 @@ def one_to_one(member: Labels, truth: Labels, classes: int) -> NDArray[np.int64]
 
 
 def _counts(member: Labels, truth: Labels, clusters: int, classes: int) -> NDArray[np.int64]:
-    """Count the samples of each cluster and true label (clusters, classes)."""
+    """Count the samples of each cluster and true label: (clusters, classes)."""
     counts = np.zeros((clusters, classes), np.int64)
     np.add.at(counts, (member, truth), 1)
     return counts

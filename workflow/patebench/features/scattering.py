@@ -40,7 +40,7 @@ _LEARNT = ("weights", "mean", "spread")
 
 
 class ScatteringEncoder(AxesEncoder):
-    """Encoder of images by their scattering transform, each channel on its own."""
+    """Encoder of images by principal axes of their scattering transform, which treats each channel on its own."""
 
     kind = "scattering"
 
@@ -57,7 +57,10 @@ class ScatteringEncoder(AxesEncoder):
     @classmethod
     @torch.inference_mode()
     def outputs(cls, x: NDArray[Any], report: Report = silent) -> Tensor:
-        """Return the transform of each image, computed alone: (samples, channels · PATHS · height/4 · width/4)."""
+        """Return the scattering transform of each image: (samples, channels · PATHS · height/4 · width/4).
+
+        Images are transformed one by one, so the result for an image does not depend on other images.
+        """
         channels, height, width = x.shape[1:]
         results = torch.empty(len(x), channels, PATHS, height // _STEP, width // _STEP)
         for number, image in enumerate(torch.from_numpy(x)):
@@ -69,8 +72,8 @@ class ScatteringEncoder(AxesEncoder):
 def scatter(image: Tensor) -> Tensor:
     """Return the scattering transform (channels, PATHS, height/4, width/4) of an `image` (channels, height, width).
 
-    The order of the paths is: the averaged image; small wavelets by angle; large wavelets by angle; and for each small
-    wavelet, large wavelets by angle.
+    A path is a sequence of filters. Their order is: none, only averaging; small wavelets by angle; large wavelets by
+    angle; and for each small wavelet, large wavelets by angle.
     """
     filters = _filters(*image.shape[1:])
     padded = F.pad(image, filters.padding, mode="reflect")[:, None]
@@ -85,7 +88,7 @@ def scatter(image: Tensor) -> Tensor:
 
 
 class _Filters(NamedTuple):
-    """Filters for images of one size."""
+    """Wavelets and averaging matrices for images of one size."""
 
     padding: tuple[int, ...]  # reflected pixels at the left, right, top and bottom
     small: Tensor  # Fourier transforms of the wavelets (angles, height, width)
@@ -106,14 +109,17 @@ def _filters(height: int, width: int) -> _Filters:
 
 
 def _wavelet(height: int, width: int, size: int, number: int) -> Tensor:
-    """Return the Fourier transform of a Morlet wavelet (height, width)."""
+    """Return the Fourier transform (height, width) of the Morlet wavelet of this `size` and angle `number`."""
     angle = (_ANGLES // 2 - 1 - number) * math.pi / _ANGLES
     wave, envelope = (_gaussian(height, width, size, angle, centre) for centre in (0.75 * math.pi / size, 0.0))
     return wave - wave[0, 0] / envelope[0, 0] * envelope
 
 
 def _gaussian(height: int, width: int, size: int, angle: float, centre: float) -> Tensor:
-    """Return the Fourier transform of a plane wave with a Gaussian envelope (height, width)."""
+    """Return the Fourier transform (height, width) of a plane wave with a Gaussian envelope.
+
+    `angle` is the wave's direction, `centre` its frequency in radians per pixel, and `size` scales the envelope.
+    """
     # Sampling in space adds copies of the transform, shifted by multiples of 2π.
     copies = [
         2 * math.pi * (torch.fft.fftfreq(side, dtype=torch.float64)[:, None] + torch.arange(-2, 3)).mT
@@ -127,7 +133,7 @@ def _gaussian(height: int, width: int, size: int, angle: float, centre: float) -
 
 
 def _averaging(side: int, scale: int) -> Tensor:
-    """Return the matrix that averages a subsampled row of pixels with Gaussian weights."""
+    """Return the matrix that averages, with Gaussian weights, a row of `side` pixels subsampled by `scale`."""
     frequency = 2 * math.pi * torch.fft.fftfreq(side // scale, scale, dtype=torch.float64)
     rows = torch.fft.fft(torch.eye(side // scale, dtype=torch.float64), dim=0)
     # The standard deviation is 1.6 pixels; frequencies that the subsampled row cannot represent are cut off.
@@ -143,14 +149,14 @@ def _average(maps: Tensor, matrices: tuple[Tensor, Tensor]) -> Tensor:
 
 
 def _halve(spectrum: Tensor) -> Tensor:
-    """Return the Fourier transform of the image with every second row and column."""
+    """Return the `spectrum` (Fourier transform) of an image after dropping every second row and column."""
     top, bottom = spectrum.chunk(2, -2)
     left, right = (top + bottom).chunk(2, -1)
     return (left + right) / 4
 
 
 class ContrastScatteringEncoder(Encoder):
-    """Encoder by contrastive features (`contrast.py`) beside scattering features, which have the larger weight.
+    """Encoder by contrastive features (`contrast.py`) and scattering features, of which the latter weigh more.
 
     Contrastive features separate most samples of different classes, and scattering features also the remaining ones.
     """
@@ -191,5 +197,5 @@ class ContrastScatteringEncoder(Encoder):
 
 
 def _beside(contrastive: NDArray[np.float64], scattering: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return both unit vectors of each sample, weighted, as one vector of unit length."""
+    """Concatenate the weighted `contrastive` and `scattering` vectors of each sample to one unit vector."""
     return np.hstack([contrastive, _WEIGHT * scattering]) / math.hypot(1, _WEIGHT)

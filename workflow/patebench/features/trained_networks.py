@@ -36,7 +36,7 @@ _BATCH = 8
 
 
 class ImageNetEncoder(AxesEncoder):
-    """Encoder of grey or colour images by several layers of EfficientNet-Lite0, averaged over positions."""
+    """Encoder of grey or colour images by outputs of several layers of EfficientNet-Lite0, averaged over positions."""
 
     kind = "imagenet"
     #: Version of the network; blocks used in addition to the last layer; numbers of channels of these blocks.
@@ -67,7 +67,7 @@ class ImageNetEncoder(AxesEncoder):
 
 
 class LargerImageNetEncoder(ImageNetEncoder):
-    """Encoder like `ImageNetEncoder`, by EfficientNet-Lite2, which has more blocks and channels."""
+    """Encoder like `ImageNetEncoder`, but by EfficientNet-Lite2, which has more blocks and channels."""
 
     kind = "imagenet-lite2"
     version = 2
@@ -82,7 +82,7 @@ _EXPECTED = "the network must map images (1, channels, height, width) of 32-bit 
 
 
 class NetworkEncoder(AxesEncoder):
-    """Encoder of images by a network from a file; `of_content` returns the subclass for the content of a file."""
+    """Encoder of images by a user's network from a file; `of_content` returns a subclass for one file's content."""
 
     kind = "of a file"
     content: ClassVar[bytes]
@@ -90,13 +90,13 @@ class NetworkEncoder(AxesEncoder):
 
     @classmethod
     def of_content(cls, content: bytes) -> type[Self]:
-        """Return the encoder for the network in `content`; raise PatebenchError if `content` cannot be read."""
+        """Return the encoder class for the network in `content`; raise PatebenchError if `content` cannot be read."""
         network = _read_torchscript(content) if content.startswith(b"PK") else _read_onnx(content)
         return type(cls.__name__, (cls,), {"content": content, "network": staticmethod(network)})
 
     @classmethod
     def of_file(cls, path: Path) -> type[Self]:
-        """Return the encoder for the network in the file `path`; raise PatebenchError if the file cannot be read."""
+        """Return the encoder class for the network in the file `path`; raise PatebenchError if it cannot be read."""
         try:
             return cls.of_content(path.read_bytes())
         except OSError as fault:
@@ -108,10 +108,11 @@ class NetworkEncoder(AxesEncoder):
     @classmethod
     @torch.inference_mode()
     def outputs(cls, x: NDArray[Any], report: Report = silent) -> Tensor:
-        """Return the outputs (samples, numbers) for images (samples, channels, height, width), each computed alone.
+        """Return the network's outputs (samples, numbers) for images `x`, each computed independently of the others.
 
-        Finally, the output for the first image is computed again. Raises PatebenchError if it has changed, if an output
-        is not a vector or contains a value that is not finite, or if outputs differ in length.
+        `x` is (samples, channels, height, width). At the end, the output for the first image is computed again. Raises
+        PatebenchError if it has changed, if an output is not a vector or contains a value that is not finite, or if
+        outputs differ in length.
         """
         if not len(x):
             return cls.outputs(np.zeros((1, *x.shape[1:]), np.uint8))[:0]
@@ -183,6 +184,6 @@ def _read_onnx(content: bytes) -> Network:
 
 
 def _cause(fault: Exception) -> str:
-    """Return the first sentence of an error's last line, which names its cause."""
+    """Return the first sentence of the last line of the error `fault`, which names its cause."""
     lines = str(fault).strip().splitlines()
     return lines[-1].strip().partition(". ")[0].rstrip(".")[:200] if lines else type(fault).__name__

@@ -24,7 +24,7 @@ _JITTER = {"weak": 0.05, "medium": 0.1, "strong": 0.15}
 
 
 def random_view(x: Tensor, strength: str, *, fill: float) -> Tensor:
-    """Return a random view of each standardised sample of `x` (samples, …).
+    """Return a random view of each standardised sample of `x` (samples, …): a distorted image or a changed row.
 
     `strength` is "weak", "medium" or "strong", and `fill` the value of pixels outside an image.
     """
@@ -35,7 +35,7 @@ def random_view(x: Tensor, strength: str, *, fill: float) -> Tensor:
 
 
 def _swap_features(x: Tensor, strength: str) -> Tensor:
-    """Swap random features between samples, and add noise to all features."""
+    """Replace random features by those of other samples of the batch, and add noise to all features."""
     others = x[torch.randint(len(x), x.shape), torch.arange(x.shape[1])]
     swapped = torch.where((torch.rand(x.shape) < _SWAPPED[strength]).to(x.device), others, x)
     return swapped + _JITTER[strength] * torch.randn(x.shape).to(x.device)
