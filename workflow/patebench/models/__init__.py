@@ -58,15 +58,15 @@ by_recipe = MODELS.flag("by_recipe", True)
 
 
 def check_input(model: str, shape: tuple[int, ...]) -> None:
-    """Raise PatebenchError if samples of this `shape` are not images, but `model` accepts only images."""
+    """Raise PatebenchError if `model` accepts only images, and samples of this `shape` are not images."""
     if MODELS.fact(model, "images", False):
         image_shape(model, shape)
 
 
 def image_shape(model: str, shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """Return `shape` as (channels, height, width).
+    """Return `shape`, that of an image, as (channels, height, width).
 
-    Raises PatebenchError, naming `model`, unless samples of `shape` are images of at least 4×4 pixels.
+    Raises PatebenchError, which names `model`, unless samples of `shape` are images of at least 4×4 pixels.
     """
     if len(shape) != 3 or min(shape[1:]) < 4:
         raise PatebenchError(
@@ -78,7 +78,7 @@ def image_shape(model: str, shape: tuple[int, ...]) -> tuple[int, int, int]:
 
 
 def check_compressible(model: str | None) -> None:
-    """Raise PatebenchError if `model` is None or has no compressed version, with fewer parameters."""
+    """Raise PatebenchError if `model` is None or cannot be built with fewer parameters."""
     if model is None or not MODELS.fact(model, "compressible", False):
         able = " or ".join(name for name in MODELS if MODELS.fact(name, "compressible", False))
         what = "no model is given" if model is None else f"the model '{model}' cannot be built with fewer parameters"
@@ -90,10 +90,13 @@ Progress = Callable[[int, int], None]
 
 
 class Learner(Protocol):
-    """Model that is fitted once and then predicts labels."""
+    """Interface of all models: a learner is fitted once and then predicts labels."""
 
     def fit(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, progress: Progress = silent) -> None:
-        """Fit the model to samples `x`, (samples, …) uint8 images or float tables, with labels `y` (samples,)."""
+        """Fit the model to samples `x`, (samples, …) uint8 images or float tables, with labels `y` (samples,).
+
+        `seed` seeds all random draws.
+        """
 
     def predict(self, x: NDArray[Any]) -> NDArray[np.int64]:
         """Return labels (samples,) for samples `x`, each in 0 … classes − 1."""
@@ -105,8 +108,9 @@ class Learner(Protocol):
 def make_learner(model: str, recipe: str, *, classes: int, epochs: int | None = None) -> Learner:
     """Return an unfitted learner: the registered `model`, trained by the registered `recipe`.
 
-    `epochs` replaces the recipe's number of epochs. Raises PatebenchError for an unknown name, or a model that predicts
-    no samples, because it only turns private records into votes on given queries (`on_queries`).
+    `epochs`, if given, replaces the recipe's number of epochs. Raises PatebenchError for an unknown name. It is also
+    raised for a model that predicts no samples, because it only turns private records into votes on given queries
+    (`on_queries`).
     """
     if on_queries(model):
         raise PatebenchError(

@@ -29,7 +29,7 @@ SMALL, MIDDLE = 32, 96
 
 
 def _outputs(features: nn.Module, shape: tuple[int, ...]) -> int:
-    """Return the number of outputs of layers for one image."""
+    """Return the number of outputs of the layers `features` for one image of `shape`."""
     with torch.no_grad():
         return int(features(torch.zeros(1, *shape)).numel())
 
@@ -55,7 +55,7 @@ def small_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
 
 
 def student_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """Build a CNN for students, which have more samples than a teacher: three 3×3 convolutions."""
+    """Build a CNN for students, which have more samples than teachers: three 3×3 convolutions and 128 hidden units."""
     layers: list[nn.Module] = []
     width, _, _ = image_shape("student-cnn", shape)
     for channels in (32, 64, 128):
@@ -66,7 +66,7 @@ def student_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
 
 
 def tanh_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """Build a small CNN with tanh activations, which reaches a higher accuracy under DP-SGD than ReLU.
+    """Build a small CNN with tanh activations, with which DP-SGD reaches a higher accuracy than with ReLU.
 
     This is the architecture for MNIST of Papernot, Thakurta, Song, Chien, Erlingsson 2021, *Tempered sigmoid
     activations for deep learning with differential privacy*. It has 26,010 weights and no layer that mixes samples.
@@ -167,7 +167,7 @@ def conv_net(shape: tuple[int, ...], classes: int, *, width: int) -> nn.Sequenti
 
 
 def _convolutions(channels: int, width: int, kernels: tuple[int, ...], padding: int = 1) -> Iterator[nn.Module]:
-    """Yield convolutions, each with batch normalisation and a leaky ReLU."""
+    """Yield convolutions of `width` channels with sizes `kernels`, each with batch normalisation and a leaky ReLU."""
     for kernel in kernels:
         yield nn.Conv2d(channels, width, kernel, padding=padding if kernel == 3 else 0)
         # Without parameters, as in the papers. With normalisation of each sample instead, accuracy after two epochs of
@@ -178,7 +178,7 @@ def _convolutions(channels: int, width: int, kernels: tuple[int, ...], padding: 
 
 
 class Siamese(nn.Module):
-    """Siamese network that computes the logit of the probability that two images are equal (Koch 2015).
+    """Siamese network (Koch 2015) that computes the logit of the probability that two views show the same image.
 
     The logit is a bias minus a weighted L1 distance of the images' features. Images are standardised by the mean and
     standard deviation of the images `x` given to the constructor: (samples, channels, height, width).
@@ -196,12 +196,12 @@ class Siamese(nn.Module):
         return self.features(self.standardise(x.to(self.bias.device)))
 
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the logits (…,) that two images are equal, from their features `first` and `second` (…, width)."""
+        """Return the logits (…,) that two views show the same image, from features `first` and `second` (…, width)."""
         return self.bias - (first - second).abs() @ F.softplus(self.weights)
 
 
 def width_of(count: float, shape: tuple[int, ...], classes: int) -> int:
-    """Return the width of the `conv_net` for `shape` and `classes` whose number of parameters is closest to `count`."""
+    """Return the `width` at which a `conv_net` for `shape` and `classes` has closest to `count` parameters."""
     width = 1
     while parameters(width + 1, shape, classes) <= count:
         width += 1
@@ -226,7 +226,7 @@ MLP = partial(Network, mlp)
 
 
 def require_network(learner: Learner, model: str) -> Network:
-    """Return `learner` if it is a network; otherwise raise PatebenchError, which names its `model`."""
+    """Return `learner` if it is a network; otherwise raise PatebenchError, which names it `model`."""
     if not isinstance(learner, Network):
         raise PatebenchError(
             f"the model '{model}' is not a network, but this method requires one; use small-cnn or mlp"
@@ -239,9 +239,9 @@ def untrained_network(
 ) -> tuple[nn.Module, Standardise]:
     """Return an untrained network of the registered `model`, and a module that standardises samples by the `pool`.
 
-    The network accepts samples of the pool's shape, and has `outputs` outputs and `compression` times fewer parameters
-    than the model. Both modules are on this process's device (`models.device`). Raises PatebenchError if the model is
-    not a network, or cannot be compressed.
+    The network accepts samples of the pool's shape and has `outputs` outputs. `compression` divides its number of
+    parameters. Both modules are on this process's device (`models.device`). Raises PatebenchError if the model is not a
+    network, or cannot be compressed.
     """
     learner = require_network(make_learner(model, "modern", classes=outputs), model)
     build, shape = learner.build, tuple(pool.shape[1:])

@@ -18,7 +18,7 @@ _AFFINE, _POINTS = 6, 5
 
 
 def random_affine(x: Tensor, recipe: Recipe, rng: torch.Generator, *, fill: float) -> Tensor:
-    """Return each image of `x` (samples, channels, height, width), turned, sheared, scaled, shifted and bent at random.
+    """Turn, shear, scale, shift and bend each image of `x` (samples, channels, height, width) at random.
 
     `recipe` limits these changes. Pixels that come from outside the image get the value `fill`.
     """
@@ -26,10 +26,10 @@ def random_affine(x: Tensor, recipe: Recipe, rng: torch.Generator, *, fill: floa
 
 
 def draw(samples: int, recipe: Recipe, rng: torch.Generator) -> Tensor:
-    """Return the random numbers that define how `samples` images are moved: (samples, 6) or (samples, 56).
+    """Draw the random numbers by which `move` changes `samples` images: (samples, 6) or (samples, 56).
 
     The first six, uniform on [−1, 1), define an affine map. If `recipe.bend` is positive, the others, which are normal,
-    define a smooth distortion. All are drawn on the CPU, so images are moved alike on every device.
+    define a smooth distortion. All are drawn on the CPU, so images are changed alike on every device.
     """
     uniform = torch.rand((_AFFINE, samples), generator=rng).T * 2 - 1
     if not recipe.bend:
@@ -38,10 +38,10 @@ def draw(samples: int, recipe: Recipe, rng: torch.Generator) -> Tensor:
 
 
 def move(x: Tensor, draws: Tensor, recipe: Recipe, *, fill: float | Tensor) -> Tensor:
-    """Return each image of `x` (samples, channels, height, width), moved by the map that its row of `draws` gives.
+    """Apply to each image of `x` the affine map and distortion that its row of `draws` defines; return the images.
 
-    `draws` come from `draw` with the same `recipe`. `fill` is the value of pixels outside the image: one number, or one
-    per image (samples, 1, 1, 1).
+    `x` is (samples, channels, height, width), and `draws` come from `draw` with the same `recipe`. `fill` is the value
+    of pixels outside the image: one number, or one per image (samples, 1, 1, 1).
     """
     turn, slant, wider, taller, right, lower = draws[:, :_AFFINE].T
     angle, shear = turn * math.radians(recipe.rotation), torch.tan(slant * math.radians(recipe.shear))
@@ -58,7 +58,7 @@ def move(x: Tensor, draws: Tensor, recipe: Recipe, *, fill: float | Tensor) -> T
 
 
 def _bends(draws: Tensor, size: list[int], deviation: float) -> Tensor:
-    """Return smooth random displacements of all pixels (samples, height, width, 2)."""
+    """Return smooth displacements of all pixels (samples, height, width, 2), defined by the random numbers `draws`."""
     # Displacements are in units of half the image's size; `deviation` is a fraction of the whole size.
     points = 2 * deviation * draws.reshape(-1, 2, _POINTS, _POINTS)
     down, across = (_cubic(length).to(points.device) for length in size)
@@ -67,6 +67,6 @@ def _bends(draws: Tensor, size: list[int], deviation: float) -> Tensor:
 
 @cache
 def _cubic(size: int) -> Tensor:
-    """Return the matrix of cubic interpolation from evenly spaced points to pixels."""
+    """Return the matrix (size, points) that interpolates `size` pixels from evenly spaced points by cubics."""
     points = torch.eye(_POINTS).view(1, _POINTS, 1, _POINTS)
     return F.interpolate(points, [1, size], mode="bicubic", align_corners=True)[0, :, 0].T.contiguous()

@@ -36,8 +36,8 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 def device() -> torch.device:
     """Return the device of this process: a GPU if the machine has one, else the CPU.
 
-    The GPU is the first one that no other process has claimed, or a shared one if all are claimed. On the CPU, this
-    function also calls `keep_freed_memory`.
+    It is the first GPU that no other process has claimed, or a shared one if all are claimed. On the CPU, this function
+    also calls `keep_freed_memory`.
     """
     if not torch.cuda.is_available():
         keep_freed_memory()
@@ -51,7 +51,7 @@ def device() -> torch.device:
 
 
 def claim(names: Sequence[str], folder: Path | None = None) -> int | None:
-    """Claim the first GPU in `names` that no other process has claimed; return its index, or None if all are claimed.
+    """Claim the first GPU of `names` that no other process has claimed; return its index, or None if there is none.
 
     A claim is a lock on a file in `folder`, by default the temporary folder. It lasts until `release`, or until the
     process ends. A GPU whose lock file cannot be opened or locked counts as claimed.
@@ -64,7 +64,7 @@ def claim(names: Sequence[str], folder: Path | None = None) -> int | None:
 
 
 def _lock(path: Path) -> int:
-    """Lock a file, which may belong to another user, and return its descriptor."""
+    """Lock the file `path`, which may belong to another user; return its descriptor, or raise OSError."""
     # All users may write to the temporary folder, so links are not followed, and the file is opened only for reading.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
@@ -145,7 +145,7 @@ def compute_dtype_for(net: nn.Module, shape: tuple[int, ...], recipe: Recipe, de
 
 
 def _multiplications(net: nn.Module, shape: tuple[int, ...]) -> int:
-    """Count the multiplications in linear and convolutional layers for one sample."""
+    """Count the multiplications for one sample in the linear and convolutional layers of `net`."""
     # torch.utils.flop_counter would import torch's compiler, which takes seconds.
     counts = []
 

@@ -96,10 +96,9 @@ class EfficientNetLite(nn.Module):
         return self._fc(self.means(x))
 
     def means(self, x: Tensor, blocks: tuple[int, ...] = ()) -> Tensor:
-        """Return the outputs of some layers, averaged over all positions: (samples, features).
+        """Return the outputs of several layers, averaged over all positions and concatenated: (samples, features).
 
-        The layers are `blocks`, counted from 0, and the last convolution before the classifier. Their features are side
-        by side.
+        The layers are the `blocks` with these numbers, counted from 0, and the last convolution before the classifier.
         """
         x, means = F.relu6(self._bn0(self._conv_stem((x - _MEAN) / _SPREAD))), []
         for number, block in enumerate(self._blocks):

@@ -21,9 +21,10 @@ _quiet_sums = np.errstate(over="ignore", invalid="ignore")
 
 
 class Estimator:
-    """Learner that fits the scikit-learn classifier `build`(seed) to flattened samples; images are scaled to [0, 1].
+    """Learner by a scikit-learn classifier, which sees flattened samples; images are scaled to [0, 1].
 
-    If `standardise`, columns are standardised by mean and standard deviation of the training samples.
+    `build` is a function from a seed to an unfitted classifier. If `standardise`, columns are standardised by mean and
+    standard deviation of the training samples.
     """
 
     def __init__(self, build: Callable[[int], Any], classes: int, *, standardise: bool = False) -> None:
@@ -66,7 +67,10 @@ def _flatten(x: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def logistic(recipe: Recipe, classes: int) -> Estimator:
-    """Return an unfitted multinomial logistic regression, which standardises features by its training samples."""
+    """Return an unfitted multinomial logistic regression, which standardises features by its training samples.
+
+    `recipe` has no effect.
+    """
 
     def build(seed: int) -> Any:
         from sklearn.linear_model import LogisticRegression
@@ -77,7 +81,7 @@ def logistic(recipe: Recipe, classes: int) -> Estimator:
 
 
 def random_forest(recipe: Recipe, classes: int) -> Estimator:
-    """Return an unfitted random forest of 100 trees."""
+    """Return an unfitted random forest of 100 trees; `recipe` has no effect."""
 
     def build(seed: int) -> Any:
         from sklearn.ensemble import RandomForestClassifier
@@ -94,12 +98,11 @@ _SHARPNESS = 10.0
 
 
 class LinearHead:
-    """Ridge regression of the classes on an encoder's vectors (samples, features).
+    """Ridge regression from an encoder's feature vectors (samples, features) to classes.
 
-    A teacher has fewer samples than there are features, so the regression is solved in its dual form, over the samples,
-    and the leave-one-out residuals follow in closed form (Hastie, Tibshirani & Friedman 2009, *The Elements of
-    Statistical Learning*, section 7.10). The penalty with the least leave-one-out error is used. No random numbers are
-    drawn.
+    A teacher has fewer samples than there are features, so the regression is solved in its dual form, over the samples.
+    The leave-one-out residuals follow in closed form (Hastie, Tibshirani & Friedman 2009, *The Elements of Statistical
+    Learning*, section 7.10), and the penalty with the least leave-one-out error is used. No random numbers are drawn.
     """
 
     def __init__(self, recipe: Recipe, classes: int) -> None:
@@ -119,7 +122,11 @@ class LinearHead:
 
     @staticmethod
     def _error(variance: Array, axes: Array, along: Array, targets: Array, penalty: float) -> float:
-        """Return the mean squared leave-one-out error of a ridge regression."""
+        """Return the mean squared leave-one-out error of ridge regression with this `penalty`.
+
+        `variance` and `axes` are the eigenvalues and eigenvectors of the centred samples' inner products, and `along`
+        are the `targets` (samples, classes) in the basis `axes`.
+        """
         # `variance` and `axes` are eigenvalues and eigenvectors of the centred vectors' inner products.
         kept = variance / (variance + penalty)
         leverage = np.square(axes) @ kept + 1 / len(targets)  # the fitted mean is one parameter

@@ -29,8 +29,8 @@ GRID = 2
 def hint_layers(net: nn.Module, layer: str) -> nn.Sequential:
     """Return the layers of `net` up to `layer` as a module that maps samples to hints; it shares the weights of `net`.
 
-    Hints (samples, channels, `GRID`, `GRID`) are the outputs of `layer`, averaged in each cell of a 2×2 grid of
-    positions (FitNets: Romero et al. 2015). Raises PatebenchError if `net` has no such layer.
+    Hints (samples, channels, `GRID`, `GRID`) are the outputs of this hidden layer, averaged in each cell of a 2×2 grid
+    of positions (FitNets: Romero et al. 2015). Raises PatebenchError if `net` has no such layer.
     """
     if layer not in (names := blocks(net)):
         fix = f"choose one of {', '.join(names)}" if names else "use the model conv-small or conv-middle"
@@ -42,7 +42,7 @@ def hint_layers(net: nn.Module, layer: str) -> nn.Sequential:
 
 
 def blocks(net: nn.Module) -> list[str]:
-    """Return the names of the layers of a network that can provide hints: block1, block2 and so on."""
+    """Return the names of the layers of `net` that can provide hints (averaged outputs): block1, block2 and so on."""
     names = [name for name, _ in net.named_children()] if isinstance(net, nn.Sequential) else []
     return [name for name in names if name.startswith("block")]
 
@@ -82,7 +82,7 @@ class Network:
             self.net = fitting.result
 
     def begin(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, loss: Loss | None = None) -> "Fitting":
-        """Return a training on samples `x` with labels `y` (samples,) without starting it; the caller runs its epochs.
+        """Return the training of a new network on samples `x` with labels `y` (samples,); the caller runs its epochs.
 
         `seed` seeds shuffling and augmentation; the initial weights come from torch's global generator. By default,
         `loss` is the cross-entropy with the recipe's label smoothing.
@@ -116,7 +116,7 @@ class Network:
 
     @torch.inference_mode()
     def hints(self, x: NDArray[Any], layer: str) -> NDArray[np.float32]:
-        """Return the hints (samples, features) of `layer` for samples `x`; see `hint_layers`."""
+        """Return hints (samples, features): the outputs of the hidden `layer` for samples `x`, as in `hint_layers`."""
         net = hint_layers(self.net, layer).eval()
         batches = torch.from_numpy(x).split(_PREDICT_BATCH)  # type: ignore[no-untyped-call]
         with autocast(self.device, self.compute_dtype):
@@ -143,7 +143,7 @@ class Fitting:
         self._stateful = {name: part for name, part in parts.items() if part is not None}
 
     def epoch(self) -> float:
-        """Train on all samples once; return the mean loss of the batches."""
+        """Train on all samples once; return the mean loss over the batches."""
         self.net.train()
         order, draws = (
             drawn.to(self.x.device).split(self.recipe.batch)  # type: ignore[no-untyped-call]
@@ -168,11 +168,11 @@ class Fitting:
 
     @property
     def result(self) -> nn.Module:
-        """Return the network to predict with: its weights are averaged if the recipe has an `ema`."""
+        """Return the network for predictions: the one with averaged weights if the recipe has an `ema`."""
         return self.net if self.ema is None else self.ema
 
     def state(self) -> dict[str, Any]:
-        """Return the state (weights, optimiser, schedule, generator) from which `restore` continues the training."""
+        """Return the training's state (weights, optimiser, schedule, generator), from which `restore` continues."""
         return {name: part.state_dict() for name, part in self._stateful.items()} | {"rng": self.rng.get_state()}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -183,7 +183,7 @@ class Fitting:
 
 
 def device_facts(device: torch.device, compute_dtype: torch.dtype) -> dict[str, str]:
-    """Return the device type and compute dtype as text for records; both change predictions by rounding."""
+    """Return the device type and compute dtype as text, to be recorded because both change predictions by rounding."""
     return {"device": device.type, "precision": str(compute_dtype).removeprefix("torch.")}
 
 
@@ -196,7 +196,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def oversampled(x: NDArray[Any], y: NDArray[np.integer]) -> tuple[NDArray[Any], NDArray[np.integer]]:
-    """Return samples `x` and labels `y`, with the samples of smaller classes repeated until all have equal size.
+    """Return samples `x` and labels `y` after repeating samples of the smaller classes until classes have equal size.
 
     Classes without samples stay empty, no sample is left out, and balanced data are unchanged.
     """
@@ -214,7 +214,7 @@ def steps(samples: int, recipe: Recipe) -> int:
 
 
 def shuffle(samples: int, recipe: Recipe, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return the random order (samples,) of the samples in one epoch, and the random numbers of their affine maps.
+    """Return the random order (samples,) of the samples in one epoch, and the random numbers for their augmentation.
 
     The random numbers (samples, numbers) are in the same order; see `augment.draw`. Without augmentation, their array
     is empty: (samples, 0).
@@ -226,7 +226,7 @@ def shuffle(samples: int, recipe: Recipe, rng: torch.Generator) -> tuple[Tensor,
 def optimisation(
     weights: Iterable[Tensor], recipe: Recipe, steps: int
 ) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
-    """Return the optimiser of `weights` for `recipe`, and the schedule of its learning rate over `steps` steps."""
+    """Return the optimiser of `weights` by `recipe`, and the schedule of its learning rate for `steps` steps."""
     algorithm = SGD if recipe.optimiser == "sgd" else AdamW
     optimiser = algorithm(weights, recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True)
     if recipe.schedule == "one-cycle" and steps > 1:

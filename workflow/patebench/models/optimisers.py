@@ -17,7 +17,7 @@ Algorithm = TypeVar("Algorithm", bound=torch.optim.Optimizer)
 
 
 def _without_compiler(algorithm: type[Algorithm]) -> type[Algorithm]:
-    """Return an optimiser class without the wrappers of torch's compiler."""
+    """Return the optimiser class `algorithm` without the wrappers of torch's compiler around its methods."""
     wrapped = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
     methods: dict[str, Any] = {name: inspect.unwrap(getattr(algorithm, name)) for name in wrapped}
     methods["step"] = torch.no_grad()(inspect.unwrap(algorithm.step))

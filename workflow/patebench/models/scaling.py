@@ -22,7 +22,7 @@ ROUNDING = 4 * float(np.finfo(np.float32).eps)
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Mean and divisor (features,) of the columns of a table, for standardising the table.
+    """Means and divisors (features,) with which the columns of a table are standardised.
 
     The divisor is a column's standard deviation, but at least 1 if the column is constant up to the rounding of single
     precision. Columns of time stamps can be constant in this sense.
@@ -67,7 +67,7 @@ class Standardise(nn.Module):
 
     @property
     def background(self) -> float:
-        """Return the standardised value of a black pixel (0), the lowest over the channels."""
+        """Return the standardised value of a black pixel (0), the smallest one over the channels."""
         return float(standardised(torch.zeros_like(self.mean), self.mean, self.spread).min())
 
 
@@ -77,7 +77,7 @@ def standardised(x: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
 
 
 def _channels(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the mean and the divisor of each channel (1, channels, 1, 1)."""
+    """Return the mean and the divisor of each channel of images `x`: (1, channels, 1, 1)."""
     x, axes = x.float(), (0, 2, 3)
     mean, deviation = x.mean(axes, keepdim=True), x.std(axes, keepdim=True, correction=0)
     constant = (x.amax(axes, keepdim=True) == x.amin(axes, keepdim=True)) | (deviation <= ROUNDING * mean.abs())
@@ -85,7 +85,7 @@ def _channels(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _features(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the mean and the divisor of each column (1, features)."""
+    """Return the mean and the divisor of each column of a table `x`: (1, features)."""
     columns = Columns.of(x.cpu().numpy())
     mean, scale = (torch.from_numpy(values)[None].to(x.device) for values in (columns.mean, columns.scale))
     return mean, scale

@@ -46,16 +46,17 @@ _UNSTACKABLE = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
 
 
 def stackable(net: nn.Module) -> bool:
-    """Return True if networks with the layers of `net` can be trained as a stack."""
+    """Return True if networks with the layers of `net` can be trained together as a `Stack`."""
     return not any(isinstance(module, _UNSTACKABLE) for module in net.modules())
 
 
 class Stack:
-    """Stack of networks with the architecture and recipe of `template`, one for each shard and seed.
+    """Stack of networks that are trained together, one for each of `shards` and `seeds`.
 
-    All shards must have the same number of training steps per epoch; otherwise ValueError is raised. If `shown` is
-    given, results contain only the networks at these positions. The others only fill the stack: their shards are dummy
-    samples, so that the number of networks in a stack does not depend on private shard sizes.
+    All networks have the architecture and recipe of `template`. All shards must have the same number of training steps
+    per epoch; otherwise ValueError is raised. If `shown` is given, results contain only the networks at these
+    positions. The others are trained on dummy samples. They fill the stack, so that its number of networks does not
+    depend on private shard sizes.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class Stack:
 
     @torch.inference_mode()
     def hints(self, x: NDArray[Any], layer: str) -> NDArray[np.float32]:
-        """Return the hints (networks, samples, features) of each network's `layer` for samples `x`.
+        """Return the hints (networks, samples, features): outputs of each network's hidden `layer` for samples `x`.
 
         See `network.hint_layers`.
         """
@@ -112,12 +113,12 @@ class Stack:
         return device_facts(self.device, self.compute_dtype)
 
     def _batch_logits(self, x: NDArray[Any]) -> Iterable[Tensor]:
-        """Yield the logits of each batch (networks, batch, classes)."""
+        """Yield the logits (networks, batch, classes) of each batch of samples `x`."""
         self.net.eval()
         return (self._logits(batch) for batch in self._batches_of(x))
 
     def _batches_of(self, x: NDArray[Any]) -> Iterable[Tensor]:
-        """Yield batches of samples, standardised for each network (networks, batch, …)."""
+        """Yield batches of samples `x`, standardised separately for each network: (networks, batch, …)."""
         mean, spread = (
             torch.stack([getattr(each, part)[0] for each in self.standardise]) for part in ("mean", "spread")
         )
@@ -125,7 +126,10 @@ class Stack:
             yield standardised(batch.to(self.device), mean[:, None], spread[:, None])
 
     def _batches(self) -> Iterable[tuple[Tensor, Tensor, Tensor]]:
-        """Yield the positions, random numbers and mask of each batch of an epoch."""
+        """Yield for each batch of an epoch its samples' positions, their random numbers for augmentation, and a mask.
+
+        Each is (networks, batch, …). The mask is False for padding.
+        """
         drawn = [shuffle(size, self.recipe, rng) for size, rng in zip(self.sizes, self.rngs, strict=True)]
         length = self.recipe.batch * (self.steps // self.recipe.epochs)
         starts = torch.tensor([0, *self.sizes[:-1]]).cumsum(0)
@@ -154,17 +158,17 @@ class Stack:
             ema_update_tensors(self.ema, self.weights.values(), self.schedule.last_epoch, self.recipe.ema)
 
     def _logits(self, samples: Tensor) -> Tensor:
-        """Return the logits of each network on its samples (networks, samples, classes)."""
+        """Return the logits (networks, samples, classes) of each network for its own `samples`."""
         return self._outputs(self.net, self.weights, samples).float()
 
     def _outputs(self, net: nn.Module, weights: dict[str, Tensor], samples: Tensor) -> Any:
-        """Evaluate a module for each network with its own weights and samples."""
+        """Return the outputs of the module `net`, evaluated for each network with its own weights and samples."""
         with autocast(self.device, self.compute_dtype):
             return vmap(lambda own, x: functional_call(net, own, (x,)))(weights, samples)
 
 
 def _stacked(template: Network, shape: tuple[int, ...], seeds: Sequence[int]) -> tuple[nn.Module, dict[str, Tensor]]:
-    """Return one network for all, and the initial weights of each, stacked by name."""
+    """Return a network for the computations of all, and the initial weights of each, stacked by parameter name."""
     weights: dict[str, Tensor] = {}
     # Networks are built one after another, to save memory.
     for position, seed in enumerate(seeds):
@@ -186,7 +190,7 @@ def _stacked(template: Network, shape: tuple[int, ...], seeds: Sequence[int]) ->
 
 
 class _Finite(torch.autograd.Function):
-    """Function that makes its input or, if backward, only the gradient finite."""
+    """Identity function that replaces NaN and ∞ by finite numbers: in its input or, if `backward`, in the gradient."""
 
     generate_vmap_rule = True
 
@@ -204,7 +208,7 @@ class _Finite(torch.autograd.Function):
 
 
 def _pad(rows: Sequence[Tensor], length: int) -> Tensor:
-    """Pad tensors with zeros to the same length (rows, length, …)."""
+    """Append zeros to each of `rows` up to the same `length`, and stack them: (rows, length, …)."""
     padded = rows[0].new_zeros(len(rows), length, *rows[0].shape[1:])
     for place, row in zip(padded, rows, strict=True):
         place[: len(row)] = row
