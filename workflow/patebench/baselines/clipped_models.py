@@ -25,7 +25,7 @@ _ROUNDING = 1e-5
 
 
 def clip_factors(norms: Tensor, clip: float) -> Tensor:
-    """Return the factors that scale gradients with norms `norms` to norms of at most `clip`.
+    """Return the factors by which gradients of norms `norms` are clipped to a norm of at most `clip`.
 
     The factors have the shape of `norms`. A factor is at most 1, and 0 for a norm that is not finite.
     """
@@ -33,7 +33,7 @@ def clip_factors(norms: Tensor, clip: float) -> Tensor:
 
 
 def without_dropped(gradients: Tensor, factors: Tensor) -> Tensor:
-    """Return `gradients` (samples, weights) with the rows set to 0 whose factor in `factors` (samples,) is 0.
+    """Return `gradients` (samples, weights) with zeros in each row whose factor in `factors` (samples,) is 0.
 
     A product with the factor is not enough, because 0 · NaN and 0 · ∞ are NaN.
     """
@@ -153,7 +153,7 @@ class NetworkModel:
         return {name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
 
     def _loss(self, weights: dict[str, Tensor], views: Tensor, label: Tensor) -> Tensor:
-        """Return the mean cross-entropy of one sample with this `label` over its augmentations `views`."""
+        """Return the cross-entropy of one sample with this `label`, averaged over its augmentations `views`."""
         logits: Tensor = functional_call(self._net, weights, (views,))
         return F.cross_entropy(logits, label.expand(len(views)))
 
@@ -212,7 +212,7 @@ def with_new_head(net: nn.Module, classes: int) -> nn.Module:
     """Return a network: the encoder `net`, a scaling of its outputs to the norm 10, and a new linear classifier.
 
     The new classifier has `classes` outputs and starts with weights 0. Raises PatebenchError if `net` does not end in a
-    linear layer. On MNIST at ε = 1 this network reaches 98.1 %. It reaches 95 % if the classifier replaces the
+    linear layer. On MNIST at ε = 1 this network reaches 98.1 % accuracy. It reaches 95 % if the classifier replaces the
     encoder's last layer instead of following it.
     """
     if not (isinstance(net, nn.Sequential) and isinstance(last := net[-1], nn.Linear)):

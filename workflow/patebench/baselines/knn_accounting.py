@@ -50,22 +50,22 @@ class KNNSettings:
 
     @property
     def tests(self) -> SubsampledGaussian:
-        """Return the tests, one per query, as steps of the subsampled Gaussian mechanism with noise multiplier σ₁/Δ.
+        """Return the tests, one per query, as steps of the subsampled Gaussian mechanism.
 
-        Δ = `TEST` is the L2 sensitivity of the largest count.
+        Their noise multiplier is σ₁/Δ, where Δ = `TEST` is the L2 sensitivity of the largest count.
         """
         return SubsampledGaussian(self.sigma1 / TEST, self.rate, self.queries)
 
     def answered(self, answers: int) -> SubsampledGaussian:
-        """Return `answers` answers as steps of the subsampled Gaussian mechanism with noise multiplier σ₂/Δ.
+        """Return the answers to `answers` queries as steps of the subsampled Gaussian mechanism.
 
-        Δ = `ANSWER` is the L2 sensitivity of all counts of a query.
+        Their noise multiplier is σ₂/Δ, where Δ = `ANSWER` is the L2 sensitivity of all counts of a query.
         """
         return SubsampledGaussian(self.sigma2 / ANSWER, self.rate, answers)
 
     @property
     def most(self) -> int:
-        """Return the maximum number of answered queries: the lower of `answers`, if given, and `queries`."""
+        """Return the maximum number of answered queries: `answers` if given, but at most `queries`."""
         return self.queries if self.answers is None else min(self.answers, self.queries)
 
 

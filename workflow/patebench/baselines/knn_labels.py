@@ -44,11 +44,11 @@ class NearestVotes:
         return len(self._records)
 
     def counts(self, query: int, chosen: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return the vote counts (classes,) on query number `query`, if only records at positions `chosen` vote.
+        """Return the vote counts (classes,) on query number `query` by the nearest records at positions `chosen`.
 
-        Of these, the `neighbours` nearest vote. A record whose position is repeated in `chosen` may vote several times.
-        Ties in distance are broken by the order in `chosen`. Features are rounded to a grid on which distances are
-        exact (`features/cells.py`), so the order of two records does not depend on any other record.
+        A record whose position is repeated in `chosen` may vote several times. Ties in distance are broken by the order
+        in `chosen`. Features are rounded to a grid on which distances are exact (`features/cells.py`), so the order of
+        two records does not depend on any other record.
         """
         distance = self._square[chosen] - 2 * (self._records[chosen] @ self._queries[query])
         nearest = chosen[np.argsort(distance, kind="stable")[: self._neighbours]]
@@ -89,12 +89,12 @@ def sound_labels(
 
 
 def _largest(votes: NearestVotes, query: int, chosen: Tensor, clip: float) -> Tensor:
-    """Return the largest vote count on a query; adding or removing a record changes it by at most 1."""
+    """Return the largest vote count on a query; adding or removing a record changes it by at most `clip` = 1."""
     return _counts(votes, query, chosen, clip).max()
 
 
 def _counts(votes: NearestVotes, query: int, chosen: Tensor, clip: float) -> Tensor:
-    """Return the vote counts on a query; adding or removing a record changes them by at most √2 in L2 norm."""
+    """Return the vote counts on a query; adding or removing a record changes them by at most `clip` = √2 in L2 norm."""
     return torch.from_numpy(votes.counts(query, chosen.numpy())).double()
 
 

@@ -79,7 +79,7 @@ class SamplingCheck:
 
 
 def pairs_by_history(history: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Divide the samples into pairs; return the positions (pairs,) of first and of second samples.
+    """Divide the samples into pairs; return the positions of their first and of their second samples, (pairs,) each.
 
     `history` (samples,) is a hash of the batches that contained each sample. Samples with the same history are paired
     if possible. One sample remains if their number is odd.

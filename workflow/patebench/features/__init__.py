@@ -81,7 +81,7 @@ learns_nothing = ENCODERS.flag("fixed")
 
 
 def encoder_class(name: str) -> "type[Encoder]":
-    """Return the encoder class registered as `name`, or `NetworkEncoder`, a user's own network, for any other name."""
+    """Return the encoder class registered as `name`; for any other name, `NetworkEncoder`, for a user's own network."""
     own = "patebench.features.trained_networks:NetworkEncoder"
     return ENCODERS.load(name) if name in ENCODERS else imported(own)
 
@@ -130,9 +130,10 @@ class Encoder(ABC):
     @classmethod
     @abstractmethod
     def learn(cls, pool: NDArray[Any], report: Report = silent) -> Self:
-        """Return an encoder learnt without labels from `pool` (samples, …); torch's global generator draws.
+        """Learn an encoder from `pool` (samples, …) without labels, and return it.
 
-        `report` is called with (steps done, total steps). Raises PatebenchError if the pool is unsuitable.
+        Random numbers come from torch's global generator. `report` is called with (steps done, total steps). Raises
+        PatebenchError if the pool is unsuitable.
         """
 
     @abstractmethod

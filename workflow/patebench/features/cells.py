@@ -67,7 +67,10 @@ def nearest(vectors: NDArray[np.floating], centres: Array) -> NDArray[np.intp]:
 
 
 def _distances(vectors: NDArray[np.floating], points: NDArray[np.floating]) -> Iterator[tuple[slice, Array]]:
-    """Yield for each block of `vectors` its rows, and their squared distances to `points` less a constant per row."""
+    """Yield, for each block of `vectors`, the slice of its rows and their squared distances to `points`.
+
+    Distances are in squared grid units, less a constant per row.
+    """
     points = on_grid(points)
     square = np.square(points).sum(axis=1)
     block = max(1, _CELLS // len(points))
@@ -124,7 +127,7 @@ def record_votes(
     shape: tuple[int, int],
     classes: int,
 ) -> NDArray[np.integer]:
-    """Return the votes of teachers with their records' labels, as a matrix of `shape` (teachers, queries).
+    """Return the vote matrix, of `shape` (teachers, queries), if teachers vote with the labels of their records.
 
     `teacher`, `query` and `label` (records,) are the teacher, the query and the label of each record. If several
     records of a teacher have the same query, the teacher votes for their most frequent label, or the lowest one in a
@@ -153,9 +156,10 @@ class Directions:
 
     @classmethod
     def of(cls, features: NDArray[np.floating], queries: NDArray[np.integer]) -> Self:
-        """Return the map to weights on `queries` (queries,), positions in the pool; `features` are the pool's features.
+        """Return the map to weights on `queries`, computed from the `features` (samples, features) of the pool.
 
-        `features` is (samples, features). Raises PatebenchError if it has too few principal axes.
+        `queries` (queries,) are positions in the pool. Raises PatebenchError if the features have too few principal
+        axes.
         """
         grid = on_grid(features)
         mean = np.rint(grid.mean(axis=0))
@@ -181,7 +185,7 @@ class Directions:
         return quantised(np.rint(self.along(vectors) * _GRID) @ self.rotation / _GRID**2 * _LENGTH)
 
     def votes(self, vectors: NDArray[np.floating]) -> Array:
-        """Return `weights` as real numbers (samples, queries); each row has an L2 norm of at most 1."""
+        """Return the result of `weights` as real numbers (samples, queries); each row has an L2 norm of at most 1."""
         return self.weights(vectors) / UNIT
 
     def along(self, vectors: NDArray[np.floating]) -> Array:
@@ -196,5 +200,8 @@ class Directions:
 
     @property
     def total(self) -> Array:
-        """Return factors (queries,) by which a table's rows add up to the number of records per class."""
+        """Return the factors (queries,) that turn a table of votes into the number of records per class.
+
+        Each row of the table (queries, classes) is multiplied by its factor, and the products are added up.
+        """
         return self.rotation[-1] / _GRID / _CONSTANT / _LENGTH

@@ -30,7 +30,7 @@ PASSES, STEPS = 25, 600
 
 
 class ContrastEncoder(Encoder):
-    """Encoder by a network that is trained by contrast, without labels; features are unit vectors (samples, WIDTH)."""
+    """Encoder by a network trained with a contrastive loss; features are unit vectors (samples, WIDTH)."""
 
     kind = "contrastive"
 
@@ -39,7 +39,7 @@ class ContrastEncoder(Encoder):
 
     @classmethod
     def untrained(cls, pool: NDArray[Any]) -> Self:
-        """Return an untrained encoder for samples like those of `pool`, with draws from torch's global generator."""
+        """Return an untrained encoder for samples like those of `pool`; torch's global generator draws the weights."""
         net, standardise = untrained_network("small-cnn" if pool.ndim == 4 else "mlp", pool, WIDTH)
         return cls(net, standardise, tuple(pool.shape[1:]))
 

@@ -59,7 +59,7 @@ class GraphEncoder(Encoder):
         return self._average_neighbours(self.base.features_alone(x, report))
 
     def _average_neighbours(self, vectors: Array) -> Array:
-        """Return, for each of the contrastive `vectors`, the mean smoothed features of its neighbours in the pool."""
+        """Return the mean smoothed features of the pool's samples nearest to each of the contrastive `vectors`."""
         near = nearest_several(vectors, self.anchors, min(NEIGHBOURS, len(self.anchors)))
         smoothed, sums = on_grid(self.smoothed), np.zeros_like(vectors)
         for column in near.T:
@@ -82,7 +82,7 @@ class GraphEncoder(Encoder):
 
 
 def walked(vectors: NDArray[np.floating]) -> Array:
-    """Return the mean of `vectors` (samples, features) at the end of a random walk, for walks from each sample.
+    """Smooth `vectors` (samples, features): return the mean vector at the end of random walks from each sample.
 
     The means (samples, features) are scaled to unit length. In the graph of the walk, samples are joined if one is
     among the nearest neighbours of the other. The edge of samples i and j at distance d has weight exp(−d²/(rᵢrⱼ)),

@@ -148,7 +148,7 @@ def _mirror(patches: Tensor, channels: int) -> Tensor:
 
 
 def _cluster_patches(patches: Tensor, channels: int) -> Tensor:
-    """Return the centres (clusters, inputs) of spherical k-means on whitened `patches`; a patch may be mirrored."""
+    """Return the centres (clusters, inputs) of spherical k-means on whitened `patches`, up to mirroring."""
     units = F.normalize(patches, dim=1)
     clusters = units[torch.randperm(len(units))[:CLUSTERS]]
     for _ in range(ROUNDS):

@@ -1,8 +1,8 @@
 """Turn many correlated numbers per sample into unit vectors, by partially whitened principal axes.
 
-The outputs of an image network, or the sums over patches, vary mostly along a few directions. They are rotated to their
-principal axes, divided along each axis by a power of its variance, and scaled to unit length, so that near samples are
-similar.
+The outputs of an image network, or activations of patches, vary mostly along a few directions. They are rotated to
+their principal axes, divided along each axis by a power of its variance, and scaled to unit length, so that near
+samples are similar.
 """
 
 from abc import abstractmethod

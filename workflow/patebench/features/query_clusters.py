@@ -89,11 +89,12 @@ class Clustering:
 
 @dataclass(frozen=True)
 class Choice:
-    """Result of `choose`: the largest number of `clusters` at which noise hides at most a share `HIDDEN` of the pool.
+    """Result of `choose`: the number of `clusters` to query.
 
-    If there is none, `enough` is False, and `clusters` is the smallest number compared. `looked_at` are the compared
-    clusterings, in ascending number of clusters. `teachers` is the number of teachers with one vote each, and `sigma`
-    the standard deviation of the noise on a count.
+    It is the largest one at which noise hides at most a share `HIDDEN` of the pool (see `Clustering`). If there is
+    none, `enough` is False, and `clusters` is the smallest number compared. `looked_at` are the compared clusterings,
+    in ascending number of clusters. `teachers` is the number of teachers with one vote each, and `sigma` the standard
+    deviation of the noise on a count.
     """
 
     clusters: int

@@ -72,8 +72,8 @@ class ScatteringEncoder(AxesEncoder):
 def scatter(image: Tensor) -> Tensor:
     """Return the scattering transform (channels, PATHS, height/4, width/4) of an `image` (channels, height, width).
 
-    A path is a sequence of filters. Their order is: none, only averaging; small wavelets by angle; large wavelets by
-    angle; and for each small wavelet, large wavelets by angle.
+    A path is a sequence of filters before averaging. The order is: no filter; small wavelets by angle; large wavelets
+    by angle; and for each small wavelet, large wavelets by angle.
     """
     filters = _filters(*image.shape[1:])
     padded = F.pad(image, filters.padding, mode="reflect")[:, None]
@@ -133,7 +133,7 @@ def _gaussian(height: int, width: int, size: int, angle: float, centre: float) -
 
 
 def _averaging(side: int, scale: int) -> Tensor:
-    """Return the matrix that averages, with Gaussian weights, a row of `side` pixels subsampled by `scale`."""
+    """Return the matrix that averages a row of `side` pixels, subsampled by `scale`, with Gaussian weights."""
     frequency = 2 * math.pi * torch.fft.fftfreq(side // scale, scale, dtype=torch.float64)
     rows = torch.fft.fft(torch.eye(side // scale, dtype=torch.float64), dim=0)
     # The standard deviation is 1.6 pixels; frequencies that the subsampled row cannot represent are cut off.
@@ -149,14 +149,14 @@ def _average(maps: Tensor, matrices: tuple[Tensor, Tensor]) -> Tensor:
 
 
 def _halve(spectrum: Tensor) -> Tensor:
-    """Return the `spectrum` (Fourier transform) of an image after dropping every second row and column."""
+    """Return the Fourier transform of an image without every second row and column, from its `spectrum`."""
     top, bottom = spectrum.chunk(2, -2)
     left, right = (top + bottom).chunk(2, -1)
     return (left + right) / 4
 
 
 class ContrastScatteringEncoder(Encoder):
-    """Encoder by contrastive features (`contrast.py`) and scattering features, of which the latter weigh more.
+    """Encoder that concatenates contrastive features (`contrast.py`) and scattering features with a larger weight.
 
     Contrastive features separate most samples of different classes, and scattering features also the remaining ones.
     """
@@ -197,5 +197,5 @@ class ContrastScatteringEncoder(Encoder):
 
 
 def _beside(contrastive: NDArray[np.float64], scattering: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Concatenate the weighted `contrastive` and `scattering` vectors of each sample to one unit vector."""
+    """Concatenate the `contrastive` and the `scattering` vector of each sample, weighted, to one unit vector."""
     return np.hstack([contrastive, _WEIGHT * scattering]) / math.hypot(1, _WEIGHT)

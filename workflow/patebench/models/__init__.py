@@ -58,7 +58,7 @@ by_recipe = MODELS.flag("by_recipe", True)
 
 
 def check_input(model: str, shape: tuple[int, ...]) -> None:
-    """Raise PatebenchError if `model` accepts only images, and samples of this `shape` are not images."""
+    """Raise PatebenchError if `model` accepts only images, and this `shape` is not that of an image."""
     if MODELS.fact(model, "images", False):
         image_shape(model, shape)
 

@@ -201,7 +201,7 @@ class Siamese(nn.Module):
 
 
 def width_of(count: float, shape: tuple[int, ...], classes: int) -> int:
-    """Return the `width` at which a `conv_net` for `shape` and `classes` has closest to `count` parameters."""
+    """Return the width of the `conv_net` for `shape` and `classes` whose number of parameters is closest to `count`."""
     width = 1
     while parameters(width + 1, shape, classes) <= count:
         width += 1
@@ -226,7 +226,7 @@ MLP = partial(Network, mlp)
 
 
 def require_network(learner: Learner, model: str) -> Network:
-    """Return `learner` if it is a network; otherwise raise PatebenchError, which names it `model`."""
+    """Return `learner` if it is a network; otherwise raise PatebenchError with the name `model`."""
     if not isinstance(learner, Network):
         raise PatebenchError(
             f"the model '{model}' is not a network, but this method requires one; use small-cnn or mlp"
@@ -239,9 +239,9 @@ def untrained_network(
 ) -> tuple[nn.Module, Standardise]:
     """Return an untrained network of the registered `model`, and a module that standardises samples by the `pool`.
 
-    The network accepts samples of the pool's shape and has `outputs` outputs. `compression` divides its number of
-    parameters. Both modules are on this process's device (`models.device`). Raises PatebenchError if the model is not a
-    network, or cannot be compressed.
+    The network accepts samples of the pool's shape and has `outputs` outputs. `compression` is the model's number of
+    parameters divided by that of the network. Both modules are on this process's device (`models.device`). Raises
+    PatebenchError if the model is not a network, or cannot be compressed.
     """
     learner = require_network(make_learner(model, "modern", classes=outputs), model)
     build, shape = learner.build, tuple(pool.shape[1:])

@@ -67,6 +67,6 @@ def _bends(draws: Tensor, size: list[int], deviation: float) -> Tensor:
 
 @cache
 def _cubic(size: int) -> Tensor:
-    """Return the matrix (size, points) that interpolates `size` pixels from evenly spaced points by cubics."""
+    """Return the matrix (size, points) of cubic interpolation from evenly spaced points to `size` pixels."""
     points = torch.eye(_POINTS).view(1, _POINTS, 1, _POINTS)
     return F.interpolate(points, [1, size], mode="bicubic", align_corners=True)[0, :, 0].T.contiguous()

@@ -98,7 +98,7 @@ class EfficientNetLite(nn.Module):
     def means(self, x: Tensor, blocks: tuple[int, ...] = ()) -> Tensor:
         """Return the outputs of several layers, averaged over all positions and concatenated: (samples, features).
 
-        The layers are the `blocks` with these numbers, counted from 0, and the last convolution before the classifier.
+        The layers are the blocks with the numbers `blocks`, from 0, and the last convolution before the classifier.
         """
         x, means = F.relu6(self._bn0(self._conv_stem((x - _MEAN) / _SPREAD))), []
         for number, block in enumerate(self._blocks):

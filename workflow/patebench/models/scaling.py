@@ -48,7 +48,7 @@ class Columns:
 class Standardise(nn.Module):
     """Module that subtracts the mean and divides by the standard deviation of the training samples `x`.
 
-    They are computed per channel of images (samples, channels, height, width) or per feature of tables (samples,
+    Both are computed per channel of images (samples, channels, height, width) or per feature of tables (samples,
     features). A teacher uses only its own shard. A constant channel or feature is divided by at least 1, and results
     are clipped to ±`LIMIT`. Tables are computed in double precision, images in single precision.
     """

@@ -168,7 +168,7 @@ class Stack:
 
 
 def _stacked(template: Network, shape: tuple[int, ...], seeds: Sequence[int]) -> tuple[nn.Module, dict[str, Tensor]]:
-    """Return a network for the computations of all, and the initial weights of each, stacked by parameter name."""
+    """Return a network of the common architecture, and the initial weights of all networks, stacked by name."""
     weights: dict[str, Tensor] = {}
     # Networks are built one after another, to save memory.
     for position, seed in enumerate(seeds):
@@ -208,7 +208,7 @@ class _Finite(torch.autograd.Function):
 
 
 def _pad(rows: Sequence[Tensor], length: int) -> Tensor:
-    """Append zeros to each of `rows` up to the same `length`, and stack them: (rows, length, …)."""
+    """Append zeros to each of `rows` up to this `length`, and stack the results: (rows, length, …)."""
     padded = rows[0].new_zeros(len(rows), length, *rows[0].shape[1:])
     for place, row in zip(padded, rows, strict=True):
         place[: len(row)] = row

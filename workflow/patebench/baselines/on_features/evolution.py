@@ -33,10 +33,11 @@ _NEAR = 10
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateEvolution(GaussianSums):
-    """Private Evolution: private records vote for public samples of their class, in `rounds` rounds.
+    """Private Evolution: private records vote for public samples that are candidates for their class.
 
-    In each round, a record votes for the nearest of its class's `candidates` public samples, and the counts are
-    released with noise. Replacing a record changes two counts per round by one; adding or removing it changes one.
+    Each class has `candidates` candidates in each of `rounds` rounds. A record votes for the nearest candidate of its
+    class, and the counts are released with noise. Replacing a record changes two counts per round by one; adding or
+    removing it changes one.
     """
 
     rounds: int = 1

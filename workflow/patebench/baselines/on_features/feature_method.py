@@ -50,7 +50,7 @@ class Fitted:
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureMethod(ABC):
-    """Base class of methods that learn a classifier from public features of private records, and release it with noise.
+    """Base class of methods that learn a classifier from features of private records, and release it with noise.
 
     ε falls as the noise scale `noise` rises, and is ∞ at 0.
     """

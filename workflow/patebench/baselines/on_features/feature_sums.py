@@ -61,7 +61,7 @@ class Scaling:
         """Return the map learnt from the features `pool` (samples, features) of the public pool.
 
         Its `length` is the median length of the projected features, so half of the pool's vectors are clipped. The axes
-        are the first `dimensions` principal axes of the pool; if None, nothing is projected.
+        are the first `dimensions` principal axes of the pool. If `dimensions` is None, nothing is projected.
         """
         mean, axes = pool.mean(axis=0), None
         if dimensions is not None:
@@ -101,7 +101,7 @@ def blocks(samples: int) -> Iterator[slice]:
 
 
 def class_sums(units: Units, labels: NDArray[np.integer], classes: int) -> Array:
-    """Return the sum of the vectors of each class (features, classes), as plain numbers.
+    """Return the sum of the vectors of each class (features, classes), as real numbers.
 
     `units` (samples, features) are the vectors, whose coordinates are integers in units of 1/`UNIT`, and `labels`
     (samples,) their classes.
@@ -113,7 +113,7 @@ def class_sums(units: Units, labels: NDArray[np.integer], classes: int) -> Array
 
 
 def outer_sums(units: Units) -> Array:
-    """Return Σ v vᵀ (features, features) over the rows v of `units` (samples, features), as plain numbers.
+    """Return Σ v vᵀ (features, features) over the rows v of `units` (samples, features), as real numbers.
 
     The coordinates in `units` are integers in units of 1/`UNIT`.
     """

@@ -30,11 +30,11 @@ _BUDGET = 1 - 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class IndividualNearest(GaussianSums):
-    """Ind-kNN: private records vote with their labels on `queries` public samples, each within its own budget.
+    """Ind-kNN: near private records vote with their labels on `queries` public samples.
 
-    A record votes on a query unless it is farther from it than the query's `neighbours`-th nearest sample of the pool.
-    All votes of a record together have a squared L2 norm of at most 1, and no negative entries. So replacing the record
-    changes them by at most 2 in squared L2 norm.
+    The radius of a query is its distance to its `neighbours`-th nearest sample of the pool, and records within it vote.
+    All votes of a record together have a squared L2 norm of at most 1, its budget, and no negative entries. So
+    replacing the record changes them by at most 2 in squared L2 norm.
     """
 
     distances = 2.0, 1.0
@@ -67,7 +67,7 @@ def _squared_distances(vectors: Array, points: Array) -> Array:
 
 
 def _weights(squares: Array, radii: Array) -> Array:
-    """Return the weights (samples, queries) of votes by samples at the squared distances `squares` from the queries.
+    """Return the weights (samples, queries) of the samples' votes, from squared distances `squares` to the queries.
 
     A weight falls from 1 at the query to ½ at the squared distance `radii` (queries,), and is 0 beyond.
     """

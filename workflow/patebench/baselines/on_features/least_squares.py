@@ -50,9 +50,10 @@ class LeastSquares(GaussianSums):
         return _regressed(table, self.noise, covariance, scaling)
 
     def _covariance(self, units: Units, pool: Units, records: float, rng: np.random.Generator) -> Array:
-        """Return an estimate of the mean outer product (features, features) of the private vectors `units`.
+        """Return an estimate of the mean outer product (features, features) of the private vectors.
 
-        This method uses the vectors `pool` of public samples instead. `records` is the noisy number of private records.
+        This class computes it from the vectors `pool` of public samples. A subclass may release it from the private
+        vectors `units`, with noise by `rng`, and divide by the noisy number of `records`.
         """
         return outer_sums(pool) / len(pool)
 

@@ -40,7 +40,7 @@ class LabelMethod(FeatureMethod):
         return (np.inf if self.noise == 0 else 1 / self.noise), np.inf
 
     def noisy_histograms(self, member: Labels, labels: Labels, shape: tuple[int, int], scale: float, rng: Rng) -> Array:
-        """Count the samples of each cluster and label, and return noisy counts, of `shape` (clusters, classes).
+        """Count the samples of each cluster and label; return the counts with noise, of `shape` (clusters, classes).
 
         `member` (samples,) is the cluster of each sample, `labels` (samples,) its label, and `scale` the scale of the
         Laplace noise. A replaced label changes two counts by 1.
@@ -141,7 +141,7 @@ def draw(probabilities: Array, rng: Rng) -> NDArray[np.int64]:
 
 
 def _clusters(pool: Array, clusters: int) -> tuple[Labels, Array]:
-    """Cluster the features `pool`; return the cluster of each sample (samples,) and the mean of each cluster.
+    """Cluster the pool's features `pool`; return the cluster of each sample (samples,) and the mean of each cluster.
 
     Raises PatebenchError if the number `clusters` exceeds that of the samples.
     """

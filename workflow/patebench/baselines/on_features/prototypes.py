@@ -122,7 +122,7 @@ def _directions(vectors: Array) -> NDArray[np.float32]:
 
 
 def _range(public: NDArray[np.float32]) -> tuple[float, float]:
-    """Return the similarities that become the scores 0 and 1: two quantiles of those between samples in `public`."""
+    """Return the similarities that become the scores 0 and 1: two quantiles of the similarities within `public`."""
     some = public[:1000]
     similar = (some @ some.T)[np.triu_indices(len(some), 1)] / _SHORT**2
     low, high = np.quantile(similar, _CLIPPED) if len(similar) else (0.0, 1.0)
