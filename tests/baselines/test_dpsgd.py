@@ -246,8 +246,8 @@ def test_views_are_averaged_before_clipping() -> None:
     model = _network(tanh_cnn, x.numpy(), y.numpy(), views=8)
     first, second = (model.clipped_sum(model.start(), torch.tensor([1]), 1e9) for _ in range(2))
     assert not torch.equal(first, second)
-    views = model._views_of(x[1:2])
-    model._views_of = lambda samples: views
+    views = model._augmentations_of(x[1:2])
+    model._augmentations_of = lambda samples: views
     mean = _by_loop(model._net, views[0], y[1:2].expand(8), 1e9) / 8
     assert torch.allclose(model.clipped_sum(model.start(), torch.tensor([1]), 1e9), mean, rtol=1e-3, atol=1e-4)
 

@@ -266,12 +266,12 @@ def _private_range(
 ) -> Fitted:
     own = prototypes._directions(private.features)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prototypes, "_range", lambda pool: ranged(np.vstack([pool, own])))
+        patch.setattr(prototypes, "_similarity_range", lambda pool: ranged(np.vstack([pool, own])))
         return fit(self, private, *public)
 
 
 def _with_private_range() -> Callable[..., Fitted]:
-    fault = partial(_private_range, prototypes.PublicPrototypes.fit, prototypes._range)
+    fault = partial(_private_range, prototypes.PublicPrototypes.fit, prototypes._similarity_range)
     return lambda *given: fault(*given)  # a function becomes a method
 
 
@@ -308,7 +308,7 @@ FAULTS: list[tuple[Any, str, Any, Callable[..., None], tuple[str, ...]]] = [
     (evolution, "nearest", lambda x, pool: np.arange(2 * len(x)) // 2 % len(pool), _distances, ("private-evolution",)),
     # A record votes on all queries near it, whatever its budget; far records vote against their class.
     (individual_knn, "_within_budget", lambda votes: np.trunc(votes * 2**16), _distances, ("ind-knn",)),
-    (individual_knn, "_weights", lambda squares, radii: 1 - squares / radii, _distances, ("ind-knn",)),
+    (individual_knn, "_vote_weights", lambda squares, radii: 1 - squares / radii, _distances, ("ind-knn",)),
     (GaussianSums, "noisy", _noisy_in_all_classes_but_one, _independence, ("dppl-mean",)),
     (least_squares.PrivateLeastSquares, "_covariance", _exact_covariance, _dependence, ("least-squares-private",)),
     (evolution.PrivateEvolution, "noisy", _noise_of_the_fit, _independence, ("private-evolution",)),
@@ -320,7 +320,7 @@ FAULTS: list[tuple[Any, str, Any, Callable[..., None], tuple[str, ...]]] = [
         *(test_scores_of_public_samples_follow_from_the_public_range, ()),
     ),
     (
-        *(prototypes, "_scores", partial(lambda score, *given: 3 * score(*given), prototypes._scores)),
+        *(prototypes, "_class_scores", partial(lambda score, *given: 3 * score(*given), prototypes._class_scores)),
         *(test_a_record_changes_the_probabilities_of_prototypes_by_at_most_the_stated_cost, ()),
     ),
 ]

@@ -66,14 +66,14 @@ class LinearModel:
         """Return the initial weights: all 0, so that all classes are equally likely."""
         return torch.zeros(self._inputs.shape[1] * self._targets.shape[1])
 
-    def clipped_sum(self, weights: Tensor, chosen: Tensor, clip: float) -> Tensor:
+    def clipped_sum(self, weights: Tensor, positions: Tensor, clip: float) -> Tensor:
         """Return the sum (weights,) of the private samples' gradients, each clipped to the norm `clip`.
 
-        `chosen` are the positions of the samples, and `weights` the vector of weights at which gradients are computed.
+        Gradients are computed at the weights in the vector `weights`, for the samples at `positions`.
         """
-        inputs = self._inputs[chosen]
-        errors = self._logits(weights, inputs).softmax(1) - self._targets[chosen]
-        factors = clip_factors(errors.norm(dim=1) * self._norms[chosen], clip)
+        inputs = self._inputs[positions]
+        errors = self._logits(weights, inputs).softmax(1) - self._targets[positions]
+        factors = clip_factors(errors.norm(dim=1) * self._norms[positions], clip)
         inputs, errors = without_dropped(inputs, factors), without_dropped(errors, factors)
         return (inputs.T @ (errors * factors[:, None])).flatten()
 
@@ -128,12 +128,12 @@ class NetworkModel:
         """Return the initial weights of the network as one vector."""
         return torch.cat([parameter.detach().flatten() for parameter in self._net.parameters()]).clone()
 
-    def clipped_sum(self, weights: Tensor, chosen: Tensor, clip: float) -> Tensor:
-        total, named = torch.zeros_like(weights), self._named(weights)
-        together = max(1, min(_AT_ONCE // self._views, _NUMBERS // len(weights)))
-        parts = torch.split(chosen, together) if len(chosen) else ()
+    def clipped_sum(self, weights: Tensor, positions: Tensor, clip: float) -> Tensor:
+        total, named = torch.zeros_like(weights), self._parameters_by_name(weights)
+        samples_per_call = max(1, min(_AT_ONCE // self._views, _NUMBERS // len(weights)))
+        parts = torch.split(positions, samples_per_call) if len(positions) else ()
         for part in parts:
-            by_name = self._gradients(named, self._views_of(self._x[part]), self._y[part].to(self._device))
+            by_name = self._gradients(named, self._augmentations_of(self._x[part]), self._y[part].to(self._device))
             gradients = torch.cat([gradient.flatten(1) for gradient in by_name.values()], 1)
             factors = clip_factors(gradients.norm(dim=1), clip)
             total += factors @ without_dropped(gradients, factors)
@@ -141,12 +141,12 @@ class NetworkModel:
 
     @torch.inference_mode()
     def logits(self, weights: Tensor, x: NDArray[Any]) -> Tensor:
-        named = self._named(weights)
+        named = self._parameters_by_name(weights)
         batches = torch.split(torch.from_numpy(x), _AT_ONCE)
         logits = [functional_call(self._net, named, (self._standardise(batch.to(self._device)),)) for batch in batches]
         return torch.cat(logits).cpu()
 
-    def _named(self, weights: Tensor) -> dict[str, Tensor]:
+    def _parameters_by_name(self, weights: Tensor) -> dict[str, Tensor]:
         """Return the network's parameters by name, cut from the vector `weights`."""
         shapes = {name: parameter.shape for name, parameter in self._net.named_parameters()}
         parts = torch.split(weights, [shape.numel() for shape in shapes.values()])
@@ -157,7 +157,7 @@ class NetworkModel:
         logits: Tensor = functional_call(self._net, weights, (views,))
         return F.cross_entropy(logits, label.expand(len(views)))
 
-    def _views_of(self, samples: Tensor) -> Tensor:
+    def _augmentations_of(self, samples: Tensor) -> Tensor:
         """Standardise `samples`, and return random augmentations of each: (samples, views, …)."""
         x: Tensor = self._standardise(samples.to(self._device))
         if self._views == 1:

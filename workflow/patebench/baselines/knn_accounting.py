@@ -69,18 +69,18 @@ class KNNSettings:
         return self.queries if self.answers is None else min(self.answers, self.queries)
 
 
-def sound(settings: KNNSettings, delta: float, spent: Sequence[SubsampledGaussian] = ()) -> Bound:
+def sound(settings: KNNSettings, delta: float, steps_taken: Sequence[SubsampledGaussian] = ()) -> Bound:
     """Return a proven bound on the ε of Private-kNN at `delta`, for all tests and the maximum number of answers.
 
     The bound holds for `sound_labels`, which draws a new Poisson subset for each test and answer. The number of queries
-    that were answered is private, so the bound does not use it. `spent` states the tests and the answers that were
+    that were answered is private, so the bound does not use it. `steps_taken` are the tests and the answers that were
     computed. Raises PatebenchError if they cost more than the bound assumes.
     """
     stated = (settings.tests, settings.answered(settings.most))
-    for done, most in zip(spent, stated, strict=False):
-        if (done.noise, done.rate) != (most.noise, most.rate) or done.steps > most.steps:
+    for taken, assumed in zip(steps_taken, stated, strict=False):
+        if (taken.noise, taken.rate) != (assumed.noise, assumed.rate) or taken.steps > assumed.steps:
             raise PatebenchError(
-                f"the noisy steps taken ({done}) cost more than those that the bound assumes ({most});"
+                f"the noisy steps taken ({taken}) cost more than those that the bound assumes ({assumed});"
                 " use the same KNNSettings for both"
             )
     return bound_together(stated, delta)

@@ -43,15 +43,15 @@ class NearestVotes:
         """Return the number of private records."""
         return len(self._records)
 
-    def counts(self, query: int, chosen: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return the vote counts (classes,) on query number `query` by the nearest records at positions `chosen`.
+    def counts(self, query: int, positions: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Return the vote counts (classes,) on query number `query` by the nearest of the records at `positions`.
 
-        A record whose position is repeated in `chosen` may vote several times. Ties in distance are broken by the order
-        in `chosen`. Features are rounded to a grid on which distances are exact (`features/cells.py`), so the order of
+        A record whose position is repeated may vote several times. Ties in distance are broken by the order of
+        `positions`. Features are rounded to a grid on which distances are exact (`features/cells.py`), so the order of
         two records does not depend on any other record.
         """
-        distance = self._square[chosen] - 2 * (self._records[chosen] @ self._queries[query])
-        nearest = chosen[np.argsort(distance, kind="stable")[: self._neighbours]]
+        distance = self._square[positions] - 2 * (self._records[positions] @ self._queries[query])
+        nearest = positions[np.argsort(distance, kind="stable")[: self._neighbours]]
         return np.bincount(self._labels[nearest], minlength=self._classes)
 
 
@@ -78,24 +78,24 @@ def sound_labels(
     answers = NoisySteps(sampler, len(votes), noise=settings.sigma2 / ANSWER, clip=ANSWER, rng=rng)
     passed, total = [], settings.queries + settings.most
     for query in range(settings.queries):
-        if float(tests.step(partial(_largest, votes, query))) * TEST > settings.threshold:
+        if float(tests.step(partial(_largest_count, votes, query))) * TEST > settings.threshold:
             passed.append(query)
         report(query + 1, total)
     labels = np.full(settings.queries, NO_ANSWER, dtype=np.int64)
     for done, query in enumerate(passed[: settings.most], settings.queries + 1):
-        labels[query] = int(answers.step(partial(_counts, votes, query)).argmax())
+        labels[query] = int(answers.step(partial(_vote_counts, votes, query)).argmax())
         report(done, total)
     return labels, (tests.spent(), answers.spent())
 
 
-def _largest(votes: NearestVotes, query: int, chosen: Tensor, clip: float) -> Tensor:
+def _largest_count(votes: NearestVotes, query: int, positions: Tensor, clip: float) -> Tensor:
     """Return the largest vote count on a query; adding or removing a record changes it by at most `clip` = 1."""
-    return _counts(votes, query, chosen, clip).max()
+    return _vote_counts(votes, query, positions, clip).max()
 
 
-def _counts(votes: NearestVotes, query: int, chosen: Tensor, clip: float) -> Tensor:
+def _vote_counts(votes: NearestVotes, query: int, positions: Tensor, clip: float) -> Tensor:
     """Return the vote counts on a query; adding or removing a record changes them by at most `clip` = √2 in L2 norm."""
-    return torch.from_numpy(votes.counts(query, chosen.numpy())).double()
+    return torch.from_numpy(votes.counts(query, positions.numpy())).double()
 
 
 def published_labels(

@@ -50,7 +50,7 @@ class NoisySteps:
         self._sampler, self._samples = sampler, samples
         self._noise, self._clip, self._rng = noise, clip, rng
         self._rate = SubsampledGaussian(noise, sampler.rate, steps=0).rate  # raises an error for a rate of 0 or above 1
-        self._drawn = SamplingCheck(self._rate, samples)
+        self._sampling_check = SamplingCheck(self._rate, samples)
 
     def step(self, clipped_sum: Callable[[Tensor, float], Tensor]) -> Tensor:
         """Take a noisy step: draw a batch, sum a clipped vector per sample, add noise, and divide by the clipping norm.
@@ -59,16 +59,16 @@ class NoisySteps:
         at these positions, for example of their clipped gradients. One sample may change this sum by at most the
         clipping norm.
         """
-        chosen = self._sampler.draw(self._samples)
-        if len(chosen) and not 0 <= int(chosen.min()) <= int(chosen.max()) < self._samples:
+        positions = self._sampler.draw(self._samples)
+        if len(positions) and not 0 <= int(positions.min()) <= int(positions.max()) < self._samples:
             raise PatebenchError(f"the sampler drew positions outside 0 … {self._samples - 1}; use PoissonSampler")
-        if len(torch.unique(chosen)) < len(chosen):
+        if len(torch.unique(positions)) < len(positions):
             raise PatebenchError(
                 "the sampler drew a sample twice in one batch, for which the account of Poisson sampling is not valid;"
                 " use PoissonSampler"
             )
-        self._drawn.add(chosen.cpu().numpy())
-        total = clipped_sum(chosen, self._clip)
+        self._sampling_check.add(positions.cpu().numpy())
+        total = clipped_sum(positions, self._clip)
         normal = torch.randn(total.shape, generator=self._rng).to(total.device)
         return total / self._clip + self._noise * normal
 
@@ -82,13 +82,13 @@ class NoisySteps:
             raise PatebenchError(
                 f"the sampler's rate changed from {self._rate} to {self._sampler.rate}; use one rate for all steps"
             )
-        fault = self._drawn.failed()
+        fault = self._sampling_check.failed()
         if fault is not None:
             raise PatebenchError(
                 f"the account assumes Poisson sampling at a rate of {self._rate:g}, but {fault} contradict this; use"
                 " PoissonSampler"
             )
-        return SubsampledGaussian(self._noise, self._rate, self._drawn.steps)
+        return SubsampledGaussian(self._noise, self._rate, self._sampling_check.steps)
 
 
 #: Number of points of a learning curve.

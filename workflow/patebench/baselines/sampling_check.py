@@ -34,31 +34,31 @@ class SamplingCheck:
     def __init__(self, rate: float, samples: int) -> None:
         self._rate, self._samples = rate, samples
         self._sizes: list[int] = []
-        self._often = np.zeros(samples, dtype=np.int64)
+        self._draws_per_sample = np.zeros(samples, dtype=np.int64)
         self._history = np.zeros(samples, dtype=np.uint64)
         self._pairs = pairs_by_history(self._history)
         self._least_recent = np.arange(samples)
-        self._both = self._stale = 0
+        self._joint_draws = self._stale_draws = 0
 
     @property
     def steps(self) -> int:
         """Return the number of batches added so far."""
         return len(self._sizes)
 
-    def add(self, chosen: NDArray[np.int64]) -> None:
-        """Add a batch to the statistics; `chosen` (batch,) are the positions of its samples."""
-        self._sizes.append(len(chosen))
+    def add(self, positions: NDArray[np.int64]) -> None:
+        """Add to the statistics a batch of the samples at `positions` (batch,)."""
+        self._sizes.append(len(positions))
         if self._rate == 1:
             return
         drawn = np.zeros(self._samples, dtype=bool)
-        drawn[chosen] = True
-        one, other = self._pairs
-        self._both += int(np.sum(drawn[one] & drawn[other]))
+        drawn[positions] = True
+        first, second = self._pairs
+        self._joint_draws += int(np.sum(drawn[first] & drawn[second]))
         in_order = drawn[self._least_recent]
-        self._stale += int(np.sum(in_order[: self._samples // 2]))
+        self._stale_draws += int(np.sum(in_order[: self._samples // 2]))
         self._least_recent = np.concatenate([self._least_recent[~in_order], self._least_recent[in_order]])
-        self._often[chosen] += 1
-        self._history[chosen] = self._history[chosen] * _MULTIPLIER + np.uint64(self.steps)
+        self._draws_per_sample[positions] += 1
+        self._history[positions] = self._history[positions] * _MULTIPLIER + np.uint64(self.steps)
         if self.steps & (self.steps - 1) == 0:  # a power of two
             self._pairs = pairs_by_history(self._history)
 
@@ -71,11 +71,11 @@ class SamplingCheck:
     def _p_values(self) -> Iterator[tuple[str, float]]:
         q, n, steps, half = self._rate, self._samples, self.steps, self._samples // 2
         sizes = np.array(self._sizes, dtype=np.int64)
-        yield "the numbers of samples drawn", _binomial(int(sizes.sum()), n * steps, q)
-        yield "the sizes of the batches", _variation(sizes, n, q)
-        yield "the numbers of draws of each sample", _variation(self._often, steps, q)
-        yield "the numbers of joint draws of two samples", _binomial(self._both, half * steps, q * q)
-        yield "the intervals between draws of a sample", _binomial(self._stale, half * steps, q)
+        yield "the numbers of samples drawn", _binomial_p_value(int(sizes.sum()), n * steps, q)
+        yield "the sizes of the batches", _variance_p_value(sizes, n, q)
+        yield "the numbers of draws of each sample", _variance_p_value(self._draws_per_sample, steps, q)
+        yield "the numbers of joint draws of two samples", _binomial_p_value(self._joint_draws, half * steps, q * q)
+        yield "the intervals between draws of a sample", _binomial_p_value(self._stale_draws, half * steps, q)
 
 
 def pairs_by_history(history: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -96,15 +96,15 @@ def pairs_by_history(history: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDA
     return np.concatenate([order[first], rest[::2]]), np.concatenate([order[first + 1], rest[1::2]])
 
 
-def _binomial(seen: int, trials: int, probability: float) -> float:
-    """Return the two-sided p-value of `seen` successes in `trials` trials, each with this `probability`."""
+def _binomial_p_value(successes: int, trials: int, probability: float) -> float:
+    """Return the two-sided p-value of this number of `successes` in `trials` trials of this `probability`."""
     from scipy.stats import binom
 
-    few, many = binom.cdf(seen, trials, probability), binom.sf(seen - 1, trials, probability)
+    few, many = binom.cdf(successes, trials, probability), binom.sf(successes - 1, trials, probability)
     return min(1.0, 2 * float(min(few, many)))
 
 
-def _variation(counts: NDArray[np.int64], trials: int, probability: float) -> float:
+def _variance_p_value(counts: NDArray[np.int64], trials: int, probability: float) -> float:
     """Return an upper bound on the two-sided p-value of the variance of `counts` (counts,).
 
     Under the null hypothesis, these are independent and binomial, with `trials` trials of this `probability`.

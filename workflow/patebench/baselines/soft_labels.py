@@ -14,16 +14,16 @@ from patebench.models.network import Network
 
 
 def targets(
-    votes: NDArray[np.integer], classes: int, temperatures: Sequence[float], soft: NDArray[np.floating]
+    votes: NDArray[np.integer], classes: int, temperatures: Sequence[float], probability_sums: NDArray[np.floating]
 ) -> Iterator[tuple[tuple[str, float], NDArray[np.float64]]]:
     """Yield the labels to train networks on: ((kind, temperature), probabilities (queries, classes)).
 
     The kind "plurality" has probability 1 for the class with the most `votes` (teachers, queries), and temperature 1.
     The kind "soft" is the normalised sum of the teachers' probabilities, one for each of `temperatures` (Papernot et
-    al. 2017, Figure 5). `soft` (temperatures, queries, classes) are these sums before normalisation.
+    al. 2017, Figure 5). `probability_sums` (temperatures, queries, classes) are not yet normalised.
     """
     yield ("plurality", 1.0), np.eye(classes)[counts(votes, classes).argmax(axis=1)]
-    for temperature, total in zip(temperatures, soft.astype(np.float64), strict=True):
+    for temperature, total in zip(temperatures, probability_sums.astype(np.float64), strict=True):
         yield ("soft", float(temperature)), total / total.sum(axis=1, keepdims=True)
 
 

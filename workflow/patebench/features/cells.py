@@ -61,12 +61,12 @@ def nearest(vectors: NDArray[np.floating], centres: Array) -> NDArray[np.intp]:
     is exact in any order, so the result for a vector does not depend on other vectors.
     """
     result = np.empty(len(vectors), dtype=np.intp)
-    for rows, distance in _distances(vectors, centres):
+    for rows, distance in _block_distances(vectors, centres):
         result[rows] = np.argmin(distance, axis=1)
     return result
 
 
-def _distances(vectors: NDArray[np.floating], points: NDArray[np.floating]) -> Iterator[tuple[slice, Array]]:
+def _block_distances(vectors: NDArray[np.floating], points: NDArray[np.floating]) -> Iterator[tuple[slice, Array]]:
     """Yield, for each block of `vectors`, the slice of its rows and their squared distances to `points`.
 
     Distances are in squared grid units, less a constant per row.
@@ -110,7 +110,7 @@ def nearest_several(vectors: NDArray[np.floating], points: NDArray[np.floating],
     vector and the points, as in `nearest`.
     """
     result = np.empty((len(vectors), count), dtype=np.intp)
-    for rows, distance in _distances(vectors, points):
+    for rows, distance in _block_distances(vectors, points):
         result[rows] = np.argpartition(distance, count - 1, axis=1)[:, :count]
     return result
 
@@ -165,17 +165,17 @@ class Directions:
         mean = np.rint(grid.mean(axis=0))
         centred = (grid - mean) / _GRID
         variance, axes = np.linalg.eigh(centred.T @ centred)
-        most = int((variance > _LEAST * variance[-1]).sum()) + 1
-        if len(queries) > most:
+        max_queries = int((variance > _LEAST * variance[-1]).sum()) + 1
+        if len(queries) > max_queries:
             raise PatebenchError(
                 f"votes with weights on {len(queries)} queries need {len(queries) - 1} principal axes, and the "
-                f"features of this pool have {most - 1}; use at most {most} queries",
+                f"features of this pool have {max_queries - 1}; use at most {max_queries} queries",
                 code="queries",
             )
-        kept = np.rint(axes[:, ::-1][:, : len(queries) - 1] * _GRID)
-        flat = cls(mean, kept, np.eye(len(queries)) * _GRID)
-        left, _, right = np.linalg.svd(flat.along(features[queries]))
-        return cls(mean, kept, np.rint(right.T @ left.T * _GRID))
+        leading_axes = np.rint(axes[:, ::-1][:, : len(queries) - 1] * _GRID)
+        unrotated = cls(mean, leading_axes, np.eye(len(queries)) * _GRID)
+        left, _, right = np.linalg.svd(unrotated.along(features[queries]))
+        return cls(mean, leading_axes, np.rint(right.T @ left.T * _GRID))
 
     def weights(self, vectors: NDArray[np.floating]) -> NDArray[np.int16]:
         """Return the weights (samples, queries) of the votes of records with `vectors` (samples, features).

@@ -73,11 +73,11 @@ class PatchEncoder(Encoder):
         variance, axes = torch.linalg.eigh(torch.cov(both.T))
         whitening = axes @ torch.diag((variance.clamp_min(0) + _WHITENING).rsqrt()) @ axes.T
         encoder = cls(shape, centre, whitening, _cluster_patches((drawn - centre) @ whitening, shape[0]))
-        encoder.axes = PrincipalAxes.learn(encoder._sum_activations(pool, report).double())
+        encoder.axes = PrincipalAxes.learn(encoder._mean_activations(pool, report).double())
         return encoder
 
     def features(self, x: NDArray[Any]) -> NDArray[np.float64]:
-        return self.axes.units(self._sum_activations(x))
+        return self.axes.units(self._mean_activations(x))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         return self.axes.arrays(self.shape, self.centre, self.whitening, self.clusters)
@@ -104,16 +104,16 @@ class PatchEncoder(Encoder):
         return weights, -(self.centre @ weights)
 
     @torch.inference_mode()
-    def _sum_activations(self, x: NDArray[Any], report: Report = silent) -> Tensor:
+    def _mean_activations(self, x: NDArray[Any], report: Report = silent) -> Tensor:
         """Return activations (images, 4 · clusters): means over each quarter of an image and of its mirror image."""
         self.check_shape(x)
         batches = []
         for batch in torch.from_numpy(x).split(_BATCH):  # type: ignore[no-untyped-call]
-            batches.append(self._sum_over_quarters(batch))
+            batches.append(self._mean_over_quarters(batch))
             report(min(len(batches) * _BATCH, len(x)), len(x))
         return torch.cat(batches)
 
-    def _sum_over_quarters(self, x: Tensor) -> Tensor:
+    def _mean_over_quarters(self, x: Tensor) -> Tensor:
         weights, offset = self._filters
         patches = _standardise(F.unfold(x.float(), SIZE, stride=STRIDE).transpose(1, 2))
         high, wide = ((size - SIZE) // STRIDE + 1 for size in self.shape[1:])

@@ -82,14 +82,14 @@ class Gradients(_Plain):
             )
 
     def vectors(self, x: NDArray[Any]) -> NDArray[np.float64]:
-        cells = _cells(x.mean(axis=1) / 255)
+        cells = _cell_histograms(x.mean(axis=1) / 255)
         blocks = np.stack(
             [cells[:, i : i + cells.shape[1] - BLOCK + 1, j : j + cells.shape[2] - BLOCK + 1] for i, j in _BLOCK],
             axis=3,
         )
-        flat = _unit(blocks.reshape(*blocks.shape[:3], -1))
-        flat = _unit(np.minimum(flat, CUT))
-        return _unit(flat.reshape(len(x), -1))
+        flat = _to_unit_length(blocks.reshape(*blocks.shape[:3], -1))
+        flat = _to_unit_length(np.minimum(flat, CUT))
+        return _to_unit_length(flat.reshape(len(x), -1))
 
 
 class TableColumns(_Plain):
@@ -101,13 +101,13 @@ class TableColumns(_Plain):
     kind = "columns"
 
     def vectors(self, x: NDArray[Any]) -> NDArray[np.float64]:
-        return _unit(x.astype(np.float64))
+        return _to_unit_length(x.astype(np.float64))
 
 
 _BLOCK = [(i, j) for i in range(BLOCK) for j in range(BLOCK)]
 
 
-def _cells(grey: NDArray[np.float64]) -> NDArray[np.float64]:
+def _cell_histograms(grey: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return a histogram of gradient directions for each square cell: (images, rows, columns, DIRECTIONS)."""
     down, across = np.gradient(grey, axis=(1, 2))
     length = np.hypot(down, across)
@@ -127,7 +127,7 @@ def _cells(grey: NDArray[np.float64]) -> NDArray[np.float64]:
     return histograms
 
 
-def _unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+def _to_unit_length(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     """Scale vectors to unit length; zero vectors stay zero."""
     length = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return vectors / np.maximum(length, 1e-12)

@@ -79,8 +79,8 @@ def scatter(image: Tensor) -> Tensor:
     padded = F.pad(image, filters.padding, mode="reflect")[:, None]
     spectrum = torch.fft.fft2(padded)
     small = torch.fft.ifft2(spectrum * filters.small).abs()
-    large = torch.fft.ifft2(_halve(spectrum * filters.large)).abs()
-    both = torch.fft.ifft2(_halve(torch.fft.fft2(small)[:, :, None] * filters.large)).abs().flatten(1, 2)
+    large = torch.fft.ifft2(_subsample(spectrum * filters.large)).abs()
+    both = torch.fft.ifft2(_subsample(torch.fft.fft2(small)[:, :, None] * filters.large)).abs().flatten(1, 2)
     return torch.cat(
         [_average(padded, filters.fine), _average(small, filters.fine), _average(large, filters.coarse),
          _average(both, filters.coarse)], 1,
@@ -104,21 +104,21 @@ def _filters(height: int, width: int) -> _Filters:
     (down, right), (top, left) = padded, extra
     padding = (left, right - width - left, top, down - height - top)
     small, large = (torch.stack([_wavelet(down, right, size, k) for k in range(_ANGLES)]).float() for size in (1, 2))
-    fine, coarse = ((_averaging(down, scale), _averaging(right, scale)) for scale in (1, 2))
+    fine, coarse = ((_averaging_matrix(down, scale), _averaging_matrix(right, scale)) for scale in (1, 2))
     return _Filters(padding, small, large, fine, coarse)
 
 
-def _wavelet(height: int, width: int, size: int, number: int) -> Tensor:
-    """Return the Fourier transform (height, width) of the Morlet wavelet of this `size` and angle `number`."""
-    angle = (_ANGLES // 2 - 1 - number) * math.pi / _ANGLES
+def _wavelet(height: int, width: int, size: int, angle_index: int) -> Tensor:
+    """Return the Fourier transform (height, width) of the Morlet wavelet of this `size` at angle `angle_index`."""
+    angle = (_ANGLES // 2 - 1 - angle_index) * math.pi / _ANGLES
     wave, envelope = (_gaussian(height, width, size, angle, centre) for centre in (0.75 * math.pi / size, 0.0))
     return wave - wave[0, 0] / envelope[0, 0] * envelope
 
 
-def _gaussian(height: int, width: int, size: int, angle: float, centre: float) -> Tensor:
+def _gaussian(height: int, width: int, size: int, angle: float, frequency: float) -> Tensor:
     """Return the Fourier transform (height, width) of a plane wave with a Gaussian envelope.
 
-    `angle` is the wave's direction, `centre` its frequency in radians per pixel, and `size` scales the envelope.
+    `angle` is the wave's direction, `frequency` is in radians per pixel, and `size` scales the envelope.
     """
     # Sampling in space adds copies of the transform, shifted by multiples of 2π.
     copies = [
@@ -126,13 +126,13 @@ def _gaussian(height: int, width: int, size: int, angle: float, centre: float) -
         for side in (height, width)
     ]
     down, right = copies[0][:, None, :, None], copies[1][None, :, None, :]
-    along = down * math.cos(angle) + right * math.sin(angle) - centre
+    along = down * math.cos(angle) + right * math.sin(angle) - frequency
     across = right * math.cos(angle) - down * math.sin(angle)
     # The envelope has a standard deviation of 0.8 · size pixels along the wave, and twice that across it.
     return torch.exp(-0.5 * (0.8 * size) ** 2 * (along.square() + 4 * across.square())).sum((0, 1))
 
 
-def _averaging(side: int, scale: int) -> Tensor:
+def _averaging_matrix(side: int, scale: int) -> Tensor:
     """Return the matrix that averages a row of `side` pixels, subsampled by `scale`, with Gaussian weights."""
     frequency = 2 * math.pi * torch.fft.fftfreq(side // scale, scale, dtype=torch.float64)
     rows = torch.fft.fft(torch.eye(side // scale, dtype=torch.float64), dim=0)
@@ -148,7 +148,7 @@ def _average(maps: Tensor, matrices: tuple[Tensor, Tensor]) -> Tensor:
     return rows @ maps @ columns.mT
 
 
-def _halve(spectrum: Tensor) -> Tensor:
+def _subsample(spectrum: Tensor) -> Tensor:
     """Return the Fourier transform of an image without every second row and column, from its `spectrum`."""
     top, bottom = spectrum.chunk(2, -2)
     left, right = (top + bottom).chunk(2, -1)
@@ -177,10 +177,10 @@ class ContrastScatteringEncoder(Encoder):
         return cls(ContrastEncoder.learn(pool, report), ScatteringEncoder.learn(pool))
 
     def features(self, x: NDArray[Any]) -> NDArray[np.float64]:
-        return _beside(self.contrastive.features(x), self.scattering.features(x))
+        return _concatenate(self.contrastive.features(x), self.scattering.features(x))
 
     def features_alone(self, x: NDArray[Any], report: Report = silent) -> NDArray[np.float64]:
-        return _beside(self.contrastive.features_alone(x), self.scattering.features_alone(x, report))
+        return _concatenate(self.contrastive.features_alone(x), self.scattering.features_alone(x, report))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         one, other = self.contrastive.arrays(), self.scattering.arrays()
@@ -196,6 +196,6 @@ class ContrastScatteringEncoder(Encoder):
         return cls(ContrastEncoder.of(one), ScatteringEncoder.of(other))
 
 
-def _beside(contrastive: NDArray[np.float64], scattering: NDArray[np.float64]) -> NDArray[np.float64]:
+def _concatenate(contrastive: NDArray[np.float64], scattering: NDArray[np.float64]) -> NDArray[np.float64]:
     """Concatenate the `contrastive` and the `scattering` vector of each sample, weighted, to one unit vector."""
     return np.hstack([contrastive, _WEIGHT * scattering]) / math.hypot(1, _WEIGHT)

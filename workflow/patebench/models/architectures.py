@@ -28,7 +28,7 @@ _SHORTEST_SIDE = 20
 SMALL, MIDDLE = 32, 96
 
 
-def _outputs(features: nn.Module, shape: tuple[int, ...]) -> int:
+def _count_outputs(features: nn.Module, shape: tuple[int, ...]) -> int:
     """Return the number of outputs of the layers `features` for one image of `shape`."""
     with torch.no_grad():
         return int(features(torch.zeros(1, *shape)).numel())
@@ -51,7 +51,7 @@ def small_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
         nn.Conv2d(16, 32, 5, padding=2), nn.MaxPool2d(2), nn.ReLU(),
         nn.Flatten(),
     )  # fmt: skip
-    return nn.Sequential(features, nn.Linear(_outputs(features, shape), 64), nn.ReLU(), nn.Linear(64, classes))
+    return nn.Sequential(features, nn.Linear(_count_outputs(features, shape), 64), nn.ReLU(), nn.Linear(64, classes))
 
 
 def student_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
@@ -62,7 +62,7 @@ def student_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
         layers += [nn.Conv2d(width, channels, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2, ceil_mode=True)]
         width = channels
     features = nn.Sequential(*layers, nn.Flatten())
-    return nn.Sequential(features, nn.Linear(_outputs(features, shape), 128), nn.ReLU(), nn.Linear(128, classes))
+    return nn.Sequential(features, nn.Linear(_count_outputs(features, shape), 128), nn.ReLU(), nn.Linear(128, classes))
 
 
 def tanh_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
@@ -84,7 +84,7 @@ def tanh_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
             nn.Conv2d(16, 32, 3, padding=1), nn.Tanh(), nn.MaxPool2d(2),
         ]  # fmt: skip
     features = nn.Sequential(*layers, nn.Flatten())
-    return nn.Sequential(features, nn.Linear(_outputs(features, shape), 32), nn.Tanh(), nn.Linear(32, classes))
+    return nn.Sequential(features, nn.Linear(_count_outputs(features, shape), 32), nn.Tanh(), nn.Linear(32, classes))
 
 
 def paper_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
@@ -118,7 +118,7 @@ def _paper_pool() -> nn.Module:
 
 def _with_paper_head(shape: tuple[int, ...], classes: int, features: nn.Module) -> nn.Module:
     return nn.Sequential(
-        features, nn.Linear(_outputs(features, shape), 384), nn.ReLU(),
+        features, nn.Linear(_count_outputs(features, shape), 384), nn.ReLU(),
         nn.Linear(384, 192), nn.ReLU(), nn.Linear(192, classes),
     )  # fmt: skip
 

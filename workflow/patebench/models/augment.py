@@ -53,20 +53,20 @@ def move(x: Tensor, draws: Tensor, recipe: Recipe, *, fill: float | Tensor) -> T
     ]  # fmt: skip
     grid = F.affine_grid(torch.stack(rows, 1).view(-1, 2, 3), list(x.shape), align_corners=False)
     if recipe.bend:
-        grid = grid + _bends(draws[:, _AFFINE:], list(x.shape[2:]), recipe.bend)
+        grid = grid + _displacements(draws[:, _AFFINE:], list(x.shape[2:]), recipe.bend)
     return F.grid_sample(x - fill, grid, align_corners=False) + fill
 
 
-def _bends(draws: Tensor, size: list[int], deviation: float) -> Tensor:
+def _displacements(draws: Tensor, size: list[int], deviation: float) -> Tensor:
     """Return smooth displacements of all pixels (samples, height, width, 2), defined by the random numbers `draws`."""
     # Displacements are in units of half the image's size; `deviation` is a fraction of the whole size.
     points = 2 * deviation * draws.reshape(-1, 2, _POINTS, _POINTS)
-    down, across = (_cubic(length).to(points.device) for length in size)
+    down, across = (_cubic_matrix(length).to(points.device) for length in size)
     return (down @ points @ across.T).permute(0, 2, 3, 1)
 
 
 @cache
-def _cubic(size: int) -> Tensor:
+def _cubic_matrix(size: int) -> Tensor:
     """Return the matrix (size, points) of cubic interpolation from evenly spaced points to `size` pixels."""
     points = torch.eye(_POINTS).view(1, _POINTS, 1, _POINTS)
     return F.interpolate(points, [1, size], mode="bicubic", align_corners=True)[0, :, 0].T.contiguous()

@@ -140,11 +140,11 @@ def compute_dtype_for(net: nn.Module, shape: tuple[int, ...], recipe: Recipe, de
 
     `net` must be on the CPU; `shape` is the shape of one sample.
     """
-    worth_it = recipe.precision == "reduced" and _multiplications(net, shape) >= _WORTH_IT
+    worth_it = recipe.precision == "reduced" and _count_multiplications(net, shape) >= _WORTH_IT
     return compute_dtype(device) if worth_it else torch.float32
 
 
-def _multiplications(net: nn.Module, shape: tuple[int, ...]) -> int:
+def _count_multiplications(net: nn.Module, shape: tuple[int, ...]) -> int:
     """Count the multiplications for one sample in the linear and convolutional layers of `net`."""
     # torch.utils.flop_counter would import torch's compiler, which takes seconds.
     counts = []

@@ -67,10 +67,7 @@ def _flatten(x: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def logistic(recipe: Recipe, classes: int) -> Estimator:
-    """Return an unfitted multinomial logistic regression, which standardises features by its training samples.
-
-    `recipe` has no effect.
-    """
+    """Return an unfitted multinomial logistic regression on standardised features; `recipe` has no effect."""
 
     def build(seed: int) -> Any:
         from sklearn.linear_model import LogisticRegression
@@ -113,24 +110,24 @@ class LinearHead:
         self.mean, self.shares = vectors.mean(axis=0), np.bincount(y, minlength=self.classes) / len(y)
         centred, targets = vectors - self.mean, np.eye(self.classes)[y] - self.shares
         variance, axes = np.linalg.eigh(centred @ centred.T)
-        variance, along = np.maximum(variance, 0), axes.T @ targets
-        errors = [self._error(variance, axes, along, targets, penalty) for penalty in _PENALTIES]
+        variance, projected = np.maximum(variance, 0), axes.T @ targets
+        errors = [self._leave_one_out_error(variance, axes, projected, targets, penalty) for penalty in _PENALTIES]
         best = _PENALTIES[int(np.argmin(errors))]
-        self.weights: Array = centred.T @ (axes @ (along / (variance + best)[:, None]))
+        self.weights: Array = centred.T @ (axes @ (projected / (variance + best)[:, None]))
         self.absent = self.shares == 0
         progress(1, 1)
 
     @staticmethod
-    def _error(variance: Array, axes: Array, along: Array, targets: Array, penalty: float) -> float:
+    def _leave_one_out_error(variance: Array, axes: Array, projected: Array, targets: Array, penalty: float) -> float:
         """Return the mean squared leave-one-out error of ridge regression with this `penalty`.
 
-        `variance` and `axes` are the eigenvalues and eigenvectors of the centred samples' inner products, and `along`
-        are the `targets` (samples, classes) in the basis `axes`.
+        `variance` and `axes` are the eigenvalues and eigenvectors of the centred samples' inner products, and
+        `projected` are the `targets` (samples, classes) in the basis `axes`.
         """
         # `variance` and `axes` are eigenvalues and eigenvectors of the centred vectors' inner products.
         kept = variance / (variance + penalty)
         leverage = np.square(axes) @ kept + 1 / len(targets)  # the fitted mean is one parameter
-        residuals = (targets - axes @ (kept[:, None] * along)) / np.maximum(1 - leverage, 1e-9)[:, None]
+        residuals = (targets - axes @ (kept[:, None] * projected)) / np.maximum(1 - leverage, 1e-9)[:, None]
         return float(np.square(residuals).mean())
 
     def predict(self, x: NDArray[Any]) -> NDArray[np.int64]:

@@ -58,7 +58,7 @@ class Standardise(nn.Module):
 
     def __init__(self, x: Tensor) -> None:
         super().__init__()
-        mean, spread = _channels(x) if x.ndim == 4 else _features(x)
+        mean, spread = _channel_scaling(x) if x.ndim == 4 else _column_scaling(x)
         self.register_buffer("mean", mean)
         self.register_buffer("spread", spread)
 
@@ -76,7 +76,7 @@ def standardised(x: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
     return ((x.to(mean.dtype) - mean) / spread).clamp_(-LIMIT, LIMIT).float()
 
 
-def _channels(x: Tensor) -> tuple[Tensor, Tensor]:
+def _channel_scaling(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the mean and the divisor of each channel of images `x`: (1, channels, 1, 1)."""
     x, axes = x.float(), (0, 2, 3)
     mean, deviation = x.mean(axes, keepdim=True), x.std(axes, keepdim=True, correction=0)
@@ -84,7 +84,7 @@ def _channels(x: Tensor) -> tuple[Tensor, Tensor]:
     return mean, torch.where(constant, deviation.clamp_min(1.0), deviation)
 
 
-def _features(x: Tensor) -> tuple[Tensor, Tensor]:
+def _column_scaling(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the mean and the divisor of each column of a table `x`: (1, features)."""
     columns = Columns.of(x.cpu().numpy())
     mean, scale = (torch.from_numpy(values)[None].to(x.device) for values in (columns.mean, columns.scale))

@@ -52,44 +52,44 @@ class PrivateEvolution(GaussianSums):
         return self.rounds
 
     def fit(self, private: PrivateRecords, pool: Array, classes: int, rng: np.random.Generator) -> Fitted:
-        places = [rng.permutation(len(pool))[: self.candidates]] * classes
-        weights = self._weights(private, pool, places, rng)
+        positions = [rng.permutation(len(pool))[: self.candidates]] * classes
+        weights = self._candidate_weights(private, pool, positions, rng)
         for _ in range(self.rounds - 1):
-            places = [_next(own, weights[:, label], pool, rng) for label, own in enumerate(places)]
-            weights = self._weights(private, pool, places, rng)
-        strength = np.zeros((len(pool), classes))
-        for label, own in enumerate(places):
-            np.add.at(strength[:, label], own, weights[:, label])
-        labels = np.where(strength.any(axis=1), strength.argmax(axis=1), -1)
-        return Fitted(linear_scores(pool, strength), "linear on chosen samples", pool.shape[1] * classes, labels)
+            positions = [_draw_next(own, weights[:, label], pool, rng) for label, own in enumerate(positions)]
+            weights = self._candidate_weights(private, pool, positions, rng)
+        class_weights = np.zeros((len(pool), classes))
+        for label, own in enumerate(positions):
+            np.add.at(class_weights[:, label], own, weights[:, label])
+        labels = np.where(class_weights.any(axis=1), class_weights.argmax(axis=1), -1)
+        return Fitted(linear_scores(pool, class_weights), "linear on chosen samples", pool.shape[1] * classes, labels)
 
-    def _weights(
-        self, private: PrivateRecords, pool: Array, places: Sequence[NDArray[np.intp]], rng: np.random.Generator
+    def _candidate_weights(
+        self, private: PrivateRecords, pool: Array, positions: Sequence[NDArray[np.intp]], rng: np.random.Generator
     ) -> Array:
         """Release the noisy vote counts of all candidates, and return the candidates' weights (candidates, classes).
 
-        `places` are, for each class, the positions of its candidates in `pool`. A weight is the excess of a count over
-        a threshold, and the weights of a class add up to 1.
+        `positions` are, for each class, those of its candidates in `pool`. A weight is the excess of a count over a
+        threshold, and the weights of a class add up to 1.
         """
         votes = [
             np.bincount(nearest(private.features[private.labels == label], pool[own]), minlength=len(own))
-            for label, own in enumerate(places)
+            for label, own in enumerate(positions)
         ]
         counts = self.noisy(np.column_stack(votes).astype(np.float64), rng)
-        above = np.maximum(counts - _THRESHOLD * self.noise, 0)
+        excess = np.maximum(counts - _THRESHOLD * self.noise, 0)
         # Without a count above the threshold, the largest one is kept.
-        above = np.where(above.any(axis=0), above, counts == counts.max(axis=0))
-        return above / above.sum(axis=0)
+        excess = np.where(excess.any(axis=0), excess, counts == counts.max(axis=0))
+        return excess / excess.sum(axis=0)
 
 
-def _next(places: NDArray[np.intp], weights: Array, pool: Array, rng: np.random.Generator) -> NDArray[np.intp]:
+def _draw_next(positions: NDArray[np.intp], weights: Array, pool: Array, rng: np.random.Generator) -> NDArray[np.intp]:
     """Draw the candidates of a class for the next round.
 
-    At most half of them are drawn from the present candidates `places`, positions in `pool`, by their `weights`. The
-    others are samples of the pool near the drawn ones.
+    At most half of them are drawn from the present candidates, at `positions` in `pool`, by their `weights`. The others
+    are samples of the pool near the drawn ones.
     """
-    size = len(places)
-    drawn = np.unique(rng.choice(places, size, p=weights))[: (size + 1) // 2]
+    size = len(positions)
+    drawn = np.unique(rng.choice(positions, size, p=weights))[: (size + 1) // 2]
     near = nearest_several(pool[drawn], pool, min(_NEAR * size // len(drawn), len(pool)))
     others = rng.permutation(np.setdiff1d(near, drawn))[: size - len(drawn)]
     return np.resize(np.concatenate([drawn, others]), size)

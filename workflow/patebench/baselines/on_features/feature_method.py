@@ -102,8 +102,8 @@ class FeatureMethod(ABC):
         `change` is one of `CHANGES`: it selects the ε for a replaced record or for an added or removed one. `options`
         are the method's other parameters. Raises PatebenchError if no noise reaches `epsilon`.
         """
-        place = CHANGES.index(change)
-        return cls(noise=edge(lambda noise: cls(noise=noise, **options).costs(delta)[place], epsilon), **options)
+        index = CHANGES.index(change)
+        return cls(noise=edge(lambda noise: cls(noise=noise, **options).costs(delta)[index], epsilon), **options)
 
 
 class GaussianSums(FeatureMethod):
@@ -139,13 +139,13 @@ class GaussianSums(FeatureMethod):
         return replaced, added
 
 
-def linear_scores(pool: Array, strength: Array) -> Scores:
+def linear_scores(pool: Array, class_weights: Array) -> Scores:
     """Fit a ridge regression of the classes on features, and return its function from features to scores.
 
-    It is fitted to the samples `pool` (samples, features). `strength` (samples, classes) is the weight of each sample
-    as an example of each class; samples without weight are not used.
+    It is fitted to the samples `pool` (samples, features). `class_weights` (samples, classes) is the weight of each
+    sample as an example of each class; samples without weight are not used.
     """
-    weight = strength.sum(axis=1)
+    weight = class_weights.sum(axis=1)
     used = weight > 0
     x, share = pool[used], weight[used] / weight.sum()
     mean = share @ x
@@ -153,7 +153,7 @@ def linear_scores(pool: Array, strength: Array) -> Scores:
     covariance = (centred * share[:, None]).T @ centred
     # The penalty is the mean variance of the features.
     penalty = max(float(np.trace(covariance)) / len(covariance), 1e-9)
-    target = strength[used] / weight.sum() - share[:, None] / strength.shape[1]
+    target = class_weights[used] / weight.sum() - share[:, None] / class_weights.shape[1]
     weights = np.linalg.solve(covariance + penalty * np.eye(len(covariance)), centred.T @ target)
 
     def scores(features: Array) -> Array:

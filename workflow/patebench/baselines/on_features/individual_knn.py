@@ -43,20 +43,20 @@ class IndividualNearest(GaussianSums):
     neighbours: int = 90
 
     def fit(self, private: PrivateRecords, pool: Array, classes: int, rng: np.random.Generator) -> Fitted:
-        asked = rng.permutation(len(pool))[: self.queries]
-        squares = _squared_distances(pool, pool[asked])
-        place = min(self.neighbours, len(pool) - 1)
-        radii = np.maximum(np.partition(squares, place, axis=0)[place], 1.0)
+        query_positions = rng.permutation(len(pool))[: self.queries]
+        squared_distances = _squared_distances(pool, pool[query_positions])
+        rank = min(self.neighbours, len(pool) - 1)
+        squared_radii = np.maximum(np.partition(squared_distances, rank, axis=0)[rank], 1.0)
         # At this scale, an average sample of the pool would use up its budget.
-        scale = len(pool) ** 0.5 / np.linalg.norm(_weights(squares, radii))
-        votes = np.empty((len(private.labels), len(asked)), np.float32)
+        scale = len(pool) ** 0.5 / np.linalg.norm(_vote_weights(squared_distances, squared_radii))
+        votes = np.empty((len(private.labels), len(query_positions)), np.float32)
         for rows in blocks(len(votes)):
-            near = _weights(_squared_distances(private.features[rows], pool[asked]), radii)
+            near = _vote_weights(_squared_distances(private.features[rows], pool[query_positions]), squared_radii)
             votes[rows] = _within_budget(scale * near)
         table = self.noisy(class_sums(votes, private.labels, classes), rng)
-        strength, labels = np.zeros((len(pool), classes)), np.full(len(pool), -1)
-        strength[asked], labels[asked] = np.maximum(table, 0), table.argmax(axis=1)
-        return Fitted(linear_scores(pool, strength), "linear on labelled samples", pool.shape[1] * classes, labels)
+        class_weights, labels = np.zeros((len(pool), classes)), np.full(len(pool), -1)
+        class_weights[query_positions], labels[query_positions] = np.maximum(table, 0), table.argmax(axis=1)
+        return Fitted(linear_scores(pool, class_weights), "linear on labelled samples", pool.shape[1] * classes, labels)
 
 
 def _squared_distances(vectors: Array, points: Array) -> Array:
@@ -66,12 +66,12 @@ def _squared_distances(vectors: Array, points: Array) -> Array:
     return lengths - 2 * (vectors @ points.T)
 
 
-def _weights(squares: Array, radii: Array) -> Array:
-    """Return the weights (samples, queries) of the samples' votes, from squared distances `squares` to the queries.
+def _vote_weights(squared_distances: Array, squared_radii: Array) -> Array:
+    """Return the weights (samples, queries) of the samples' votes, from their `squared_distances` to the queries.
 
-    A weight falls from 1 at the query to ½ at the squared distance `radii` (queries,), and is 0 beyond.
+    A weight falls from 1 at the query to ½ at the squared distance `squared_radii` (queries,), and is 0 beyond.
     """
-    return np.where(squares <= radii, 1 - squares / radii / 2, 0)
+    return np.where(squared_distances <= squared_radii, 1 - squared_distances / squared_radii / 2, 0)
 
 
 def _within_budget(votes: Array) -> Units:

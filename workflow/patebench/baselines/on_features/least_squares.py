@@ -45,9 +45,9 @@ class LeastSquares(GaussianSums):
     def fit(self, private: PrivateRecords, pool: Array, classes: int, rng: np.random.Generator) -> Fitted:
         scaling = Scaling.of(pool, self.dimensions, CONSTANT)
         units = scaling.units(private.features)
-        table = self.noisy(class_sums(units, private.labels, classes), rng)
-        covariance = self._covariance(units, scaling.units(pool), table[-1].sum() / CONSTANT, rng)
-        return _regressed(table, self.noise, covariance, scaling)
+        noisy_sums = self.noisy(class_sums(units, private.labels, classes), rng)
+        covariance = self._covariance(units, scaling.units(pool), noisy_sums[-1].sum() / CONSTANT, rng)
+        return _fit_linear(noisy_sums, self.noise, covariance, scaling)
 
     def _covariance(self, units: Units, pool: Units, records: float, rng: np.random.Generator) -> Array:
         """Return an estimate of the mean outer product (features, features) of the private vectors.
@@ -81,26 +81,26 @@ class PrivateLeastSquares(LeastSquares):
         return axes * kept @ axes.T / max(records, 1.0)
 
 
-def _regressed(table: Array, noise: float, covariance: Array, scaling: Scaling) -> Fitted:
-    """Fit a linear classifier to `table` (features, classes), the class sums with noise of standard deviation `noise`.
+def _fit_linear(noisy_sums: Array, noise: float, covariance: Array, scaling: Scaling) -> Fitted:
+    """Fit a linear classifier to `noisy_sums` (features, classes), class sums with noise of deviation `noise`.
 
     `covariance` (features, features) is the mean outer product of the vectors, and `scaling` maps features to vectors.
     """
-    counts = np.maximum(table[-1] / CONSTANT, 0)
+    counts = np.maximum(noisy_sums[-1] / CONSTANT, 0)
     records = max(float(counts.sum()), 1.0)
-    shares = counts / records if counts.any() else np.full(table.shape[1], 1 / table.shape[1])
-    rest = table - records * (covariance[:, -1:] / CONSTANT) * shares
+    shares = counts / records if counts.any() else np.full(noisy_sums.shape[1], 1 / noisy_sums.shape[1])
+    centred_sums = noisy_sums - records * (covariance[:, -1:] / CONSTANT) * shares
     variance, axes = np.linalg.eigh(covariance)
     kept = variance > 1e-9 * variance[-1]
-    weights = axes[:, kept] @ _weights(axes[:, kept].T @ rest, variance[kept], records, noise)
+    weights = axes[:, kept] @ _posterior_weights(axes[:, kept].T @ centred_sums, variance[kept], records, noise)
 
     def scores(features: Array) -> Array:
         return scaling.units(features) / UNIT @ weights + shares
 
-    return Fitted(scores, "linear", table.size)
+    return Fitted(scores, "linear", noisy_sums.size)
 
 
-def _weights(sums: Array, variance: Array, records: float, noise: float) -> Array:
+def _posterior_weights(sums: Array, variance: Array, records: float, noise: float) -> Array:
     """Return the regression weights (axes, classes) under the prior and error variances that maximise the evidence.
 
     `sums` (axes, classes) are the noisy class sums along the principal axes, and `variance` (axes,) the variances of
@@ -111,11 +111,11 @@ def _weights(sums: Array, variance: Array, records: float, noise: float) -> Arra
     signal, classes = records * variance, sums.shape[1]
     squares = np.square(sums).sum(axis=1)
     for error, power in product(_ERRORS, _POWERS):
-        own = noise**2 + error / classes * signal
+        error_variance = noise**2 + error / classes * signal
         prior = np.exp(_VARIANCES)[:, None] * variance**power
-        total = prior * signal**2 + own
+        total = prior * signal**2 + error_variance
         evidence = -0.5 * (classes * np.log(total) + squares / total).sum(axis=1)
-        top = int(evidence.argmax())
-        if evidence[top] > best[0]:
-            best = float(evidence[top]), (prior[top] * signal / total[top])[:, None] * sums
+        best_index = int(evidence.argmax())
+        if evidence[best_index] > best[0]:
+            best = float(evidence[best_index]), (prior[best_index] * signal / total[best_index])[:, None] * sums
     return best[1]

@@ -57,7 +57,7 @@ class ClusterHistograms(LabelMethod):
     clusters: int = 100
 
     def fit(self, private: PrivateRecords, pool: Array, classes: int, rng: Rng) -> Fitted:
-        member, means = _clusters(pool, self.clusters)
+        member, means = _cluster_pool(pool, self.clusters)
         table = self.noisy_histograms(member, private.labels, (len(means), classes), 2 * self.noise, rng)
 
         def scores(features: Array) -> Array:
@@ -65,17 +65,17 @@ class ClusterHistograms(LabelMethod):
 
         return Fitted(scores, f"{len(means)} clusters", table.size, self.read(table[member], rng))
 
-    def read(self, rows: Array, rng: Rng) -> NDArray[np.int64]:
-        """Return a label (samples,) for each sample; `rows` (samples, classes) are the noisy counts of its cluster."""
-        return rows.argmax(axis=1)
+    def read(self, histograms: Array, rng: Rng) -> NDArray[np.int64]:
+        """Return a label (samples,) per sample; `histograms` (samples, classes) are the noisy counts of its cluster."""
+        return histograms.argmax(axis=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterResampling(ClusterHistograms):
     """Method that draws each sample's label in proportion to its cluster's noisy counts; negative counts become 0."""
 
-    def read(self, rows: Array, rng: Rng) -> NDArray[np.int64]:
-        return draw(shares(rows), rng)
+    def read(self, histograms: Array, rng: Rng) -> NDArray[np.int64]:
+        return draw(shares(histograms), rng)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +93,7 @@ class RandomisedResponse(LabelMethod):
 
         epsilon, prior = self.costs(0.0)[0], np.full((len(pool), classes), 1 / classes)
         if self.clusters is not None:
-            member, means = _clusters(pool, self.clusters)
+            member, means = _cluster_pool(pool, self.clusters)
             scale, shape = 2 * self.noise / _PRIOR_SHARE, (len(means), classes)
             prior = shares(self.noisy_histograms(member, private.labels, shape, scale, rng))[member]
             epsilon *= 1 - _PRIOR_SHARE
@@ -123,13 +123,13 @@ def response(labels: Labels, prior: Array, epsilon: float) -> Array:
     return np.where(known, probabilities * kept[best][:, None], allowed / size[best][:, None])
 
 
-def shares(rows: Array) -> Array:
-    """Turn noisy histograms `rows` (histograms, classes) into probabilities.
+def shares(histograms: Array) -> Array:
+    """Turn noisy `histograms` (histograms, classes) into probabilities.
 
     Negative counts become 0, and each histogram is divided by its sum. A histogram without positive counts becomes
     uniform.
     """
-    positive = np.maximum(rows, 0)
+    positive = np.maximum(histograms, 0)
     positive[~positive.any(axis=1)] = 1
     return positive / positive.sum(axis=1, keepdims=True)
 
@@ -140,7 +140,7 @@ def draw(probabilities: Array, rng: Rng) -> NDArray[np.int64]:
         return (np.log(probabilities) + rng.gumbel(size=probabilities.shape)).argmax(axis=1)
 
 
-def _clusters(pool: Array, clusters: int) -> tuple[Labels, Array]:
+def _cluster_pool(pool: Array, clusters: int) -> tuple[Labels, Array]:
     """Cluster the pool's features `pool`; return the cluster of each sample (samples,) and the mean of each cluster.
 
     Raises PatebenchError if the number `clusters` exceeds that of the samples.

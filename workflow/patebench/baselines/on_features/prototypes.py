@@ -81,11 +81,11 @@ class PublicPrototypes(FeatureMethod):
     def fit(self, private: PrivateRecords, pool: Array, classes: int, rng: np.random.Generator) -> Fitted:
         mean = pool.mean(axis=0)
         public = _directions(pool - mean)
-        low, high = _range(public)
+        low, high = _similarity_range(public)
         scores = np.zeros((len(pool), classes))
         for label in range(classes):
-            own = private.features[private.labels == label]
-            scores[:, label] = _scores(public, _directions(own - mean), low, high)
+            records = private.features[private.labels == label]
+            scores[:, label] = _class_scores(public, _directions(records - mean), low, high)
         chosen = self.choose(scores, rng)
         prototypes = public[chosen].astype(np.float64) / _SHORT
 
@@ -121,7 +121,7 @@ def _directions(vectors: Array) -> NDArray[np.float32]:
     return units
 
 
-def _range(public: NDArray[np.float32]) -> tuple[float, float]:
+def _similarity_range(public: NDArray[np.float32]) -> tuple[float, float]:
     """Return the similarities that become the scores 0 and 1: two quantiles of the similarities within `public`."""
     some = public[:1000]
     similar = (some @ some.T)[np.triu_indices(len(some), 1)] / _SHORT**2
@@ -129,15 +129,15 @@ def _range(public: NDArray[np.float32]) -> tuple[float, float]:
     return float(low), max(float(high), float(low) + 1e-6)
 
 
-def _scores(public: NDArray[np.float32], own: NDArray[np.float32], low: float, high: float) -> Array:
-    """Return the score of each sample in `public` for one class: a sum over the class's private records `own`.
+def _class_scores(public: NDArray[np.float32], records: NDArray[np.float32], low: float, high: float) -> Array:
+    """Return the score of each sample in `public` for one class: a sum over the private `records` of the class.
 
     The summands are similarities, clipped and scaled so that `low` becomes 0 and `high` 1. All vectors are in grid
     units.
     """
     total = np.zeros(len(public))
-    for start in range(0, len(own), _BLOCK):
-        similar = own[start : start + _BLOCK] @ public.T
+    for start in range(0, len(records), _BLOCK):
+        similar = records[start : start + _BLOCK] @ public.T
         similar -= np.float32(low * _SHORT**2)
         similar *= np.float32(_SCORE / (high - low) / _SHORT**2)
         np.clip(similar, 0, _SCORE, out=similar)
