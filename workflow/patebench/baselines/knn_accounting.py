@@ -123,7 +123,7 @@ def _renyi(steps: SubsampledGaussian) -> Array:
 
 
 def _log_moment(steps: SubsampledGaussian, order: float) -> float:
-    """Return α − 1 times the Rényi divergence of order α of one of the `steps`, where α is `order`."""
+    """Return (α − 1) times the Rényi divergence of order α = `order` of one of the `steps`."""
     from scipy.special import gammaln, logsumexp
 
     # ln Σ_j C(α, j) (1 − γ)^(α − j) γ^j e^(j(j − 1)/2σ²) for rate γ, noise σ and order α, exact at integer orders

@@ -114,7 +114,7 @@ def one_by_one(
 
 
 class Encoder(ABC):
-    """Public map from samples of one `shape` to vectors of at most unit length, learnt from a public pool."""
+    """Public map from samples of one `shape` to vectors of at most unit length, learnt from a public pool only."""
 
     #: Name of the encoder in `ENCODERS`.
     kind: ClassVar[str]

@@ -21,7 +21,7 @@ _quiet_sums = np.errstate(over="ignore", invalid="ignore")
 
 
 class Estimator:
-    """Learner by a scikit-learn classifier, which sees flattened samples; images are scaled to [0, 1].
+    """Learner by a scikit-learn classifier, which gets flattened samples; images are scaled to [0, 1].
 
     `build` is a function from a seed to an unfitted classifier. If `standardise`, columns are standardised by mean and
     standard deviation of the training samples.

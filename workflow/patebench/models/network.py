@@ -176,7 +176,7 @@ class Fitting:
         return {name: part.state_dict() for name, part in self._stateful.items()} | {"rng": self.rng.get_state()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue the training from a value that `state` returned."""
+        """Continue the training from `state`, which the method `state` returned."""
         for name, part in self._stateful.items():
             part.load_state_dict(state[name])
         self.rng.set_state(state["rng"])

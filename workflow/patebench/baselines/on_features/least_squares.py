@@ -82,7 +82,7 @@ class PrivateLeastSquares(LeastSquares):
 
 
 def _fit_linear(noisy_sums: Array, noise: float, covariance: Array, scaling: Scaling) -> Fitted:
-    """Fit a linear classifier to `noisy_sums` (features, classes), class sums with noise of deviation `noise`.
+    """Fit a linear classifier to `noisy_sums` (features, classes), class sums with noise N(0, `noise`²).
 
     `covariance` (features, features) is the mean outer product of the vectors, and `scaling` maps features to vectors.
     """
