@@ -42,21 +42,21 @@ def device() -> torch.device:
     if not torch.cuda.is_available():
         keep_freed_memory()
         return torch.device("cpu")
-    names = [str(torch.cuda.get_device_properties(i).uuid) for i in range(torch.cuda.device_count())]
-    index = claim(names)
+    gpu_names = [str(torch.cuda.get_device_properties(i).uuid) for i in range(torch.cuda.device_count())]
+    index = claim(gpu_names)
     if index is None:
-        index = os.getpid() % len(names)
-        log.info("no GPU is free; sharing GPU %d (--resources gpu=%d prevents sharing)", index, len(names))
+        index = os.getpid() % len(gpu_names)
+        log.info("no GPU is free; sharing GPU %d (--resources gpu=%d prevents sharing)", index, len(gpu_names))
     return torch.device("cuda", index)
 
 
-def claim(names: Sequence[str], folder: Path | None = None) -> int | None:
-    """Claim the first GPU of `names` that no other process has claimed; return its index, or None if there is none.
+def claim(gpu_names: Sequence[str], folder: Path | None = None) -> int | None:
+    """Claim the first GPU of `gpu_names` that no other process has claimed; return its index, or None if all are.
 
     A claim is a lock on a file in `folder`, by default the temporary folder. It lasts until `release`, or until the
     process ends. A GPU whose lock file cannot be opened or locked counts as claimed.
     """
-    for index, name in enumerate(names):
+    for index, name in enumerate(gpu_names):
         with suppress(OSError):
             _held.append(_lock((folder or Path(tempfile.gettempdir())) / f"patebench-gpu-{name}.lock"))
             return index

@@ -207,9 +207,9 @@ class _Finite(torch.autograd.Function):
         return torch.nan_to_num(gradient) if ctx.in_backward else gradient, None
 
 
-def _pad(rows: Sequence[Tensor], length: int) -> Tensor:
-    """Append zeros to each of `rows` up to this `length`, and stack the results: (rows, length, …)."""
-    padded = rows[0].new_zeros(len(rows), length, *rows[0].shape[1:])
-    for place, row in zip(padded, rows, strict=True):
-        place[: len(row)] = row
+def _pad(tensors: Sequence[Tensor], length: int) -> Tensor:
+    """Append zeros to each of `tensors` up to this `length`, and stack the results: (tensors, length, …)."""
+    padded = tensors[0].new_zeros(len(tensors), length, *tensors[0].shape[1:])
+    for place, tensor in zip(padded, tensors, strict=True):
+        place[: len(tensor)] = tensor
     return padded
