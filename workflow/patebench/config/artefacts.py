@@ -31,13 +31,15 @@ _CLASSES, _TRAINING = ClassParameters(), TeacherParameters()
 
 @dataclass(frozen=True)
 class Data:
-    """Data set of an experiment: built-in, or the user's own.
+    """Data set of an experiment: built-in, or declared under `datasets` in the configuration.
 
-    A user's own data set has a `loader`; `sources` are pairs of a role and a file, and `declared` pairs of a key and
-    JSON that describes the columns of a table ("table") or the resizing of images ("images"). `names_owners` is True
-    if the data set names the owner of each record. If the data set is a modified copy, `copy_of` is the built-in
-    original. `features` are encoders whose outputs replace the images. `long_tail` contains the numbers of private
-    samples of the first and the last class, if the numbers fall from class to class.
+    `loader` names the function that loads the data; if it is None, the data set is built-in and its function has its
+    name. `sources` are pairs of a configuration key ("private", "public" or "index") and a path. `declared` are pairs
+    of a key and JSON text: "table" with the columns of a table, or "images" with the resizing of images. `names_owners`
+    is True if the files state the owner of each record. `copy_of` is the built-in data set of which this one is a
+    modified copy, or None. `features` are encoders whose outputs replace the images. `long_tail` contains the numbers
+    of private samples of the first and the last class; between them the numbers fall exponentially. It is None if all
+    samples are used.
     """
 
     name: str
@@ -61,7 +63,7 @@ class Data:
 class Split:
     """Division of the public data, shuffled by `seed`, into the pool and the test set.
 
-    `encoder_file` is the file of the user's own encoder network.
+    `parameters` contains the sizes of both. `encoder_file` is the file of the user's own encoder network, or None.
     """
 
     data: Data
@@ -74,7 +76,7 @@ class Split:
         return f"{self.data.name}/{slug(('seed', self.seed), self.parameters.slug)}"
 
     def random(self, folder: str) -> Options:
-        """Return the options `seed` and `stream` for the random stream of the artefact in `folder`."""
+        """Return the command options `seed` and `stream` of the random stream for the artefact in `folder`."""
         return {"seed": self.seed, "stream": stream_name(folder)}
 
 
@@ -82,9 +84,10 @@ class Split:
 class Ensemble:
     """Teachers on disjoint shards of the private data.
 
-    `queries` states how queries are selected before any teacher votes; None if all samples of the pool are queries.
-    `work` contains the number of teachers per job and the outputs to store. If the votes are `imported` from a file,
-    `training` contains only the name of these votes.
+    `teachers` is their number. `queries` states how queries are selected before any teacher votes; None if all samples
+    of the pool are queries. `work` contains the number of teachers per job and the outputs to store beside the votes.
+    If the votes are read from a file, `imported` describes this file, and `training` contains only the name of these
+    votes.
     """
 
     split: Split
@@ -108,29 +111,38 @@ class Ensemble:
 
     @property
     def chunks(self) -> list[str]:
-        """Return one range of teachers per training job, such as "0-24"."""
+        """Return the range of teacher numbers of each training job, such as "0-24"."""
         size = self.work.chunk
         return [f"{first}-{min(first + size, self.teachers) - 1}" for first in range(0, self.teachers, size)]
 
     @property
     def votes_by_query(self) -> bool:
-        """Return True if a teacher votes only on queries near its records; this requires the pool's features."""
+        """Return True if no teacher is trained, and each private record votes with its own label on public queries.
+
+        The features of record and query determine these votes, so the pool's features must exist first.
+        """
         return self.imported is None and on_queries(self.training.model)
 
     @property
     def votes_in_rounds(self) -> bool:
-        """Return True if the teachers vote again in every round, only on the queries of that round."""
+        """Return True if the teachers vote in every round of active learning, on the queries of that round only.
+
+        Otherwise they vote once, on all queries of the ensemble.
+        """
         return self.votes_by_query and not self.queries
 
     @property
     def has_pool(self) -> bool:
-        """Return True if the queries are samples of the pool, False if the samples are unknown (a table of votes)."""
+        """Return True if the queries are samples of the pool; False for imported votes on unknown samples."""
         return self.imported is None or self.imported.classes is None
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A mechanism's name and its parameters, as pairs in the order in which the mechanism declares them."""
+    """Mechanism with values for its parameters.
+
+    `parameters` are pairs of name and value, in the order in which the mechanism declares its parameters.
+    """
 
     mechanism: str
     parameters: tuple[tuple[str, float], ...]
@@ -149,7 +161,12 @@ class Setting:
 
 @dataclass(frozen=True)
 class Round:
-    """One round of active learning: a strategy selects queries with the student of the previous round, `before`."""
+    """One round of active learning, in which the strategy in `selection` selects queries.
+
+    `setting` is the mechanism that labels these queries. `student` describes the student that is then trained on all
+    labels so far; the strategy of the next round uses its predictions. `before` is the previous round, or None for the
+    first one.
+    """
 
     ensemble: Ensemble
     setting: Setting
@@ -160,7 +177,7 @@ class Round:
 
     @property
     def rounds(self) -> list["Round"]:
-        """Return all rounds up to this one, in order."""
+        """Return all rounds from the first to this one."""
         return [*(self.before.rounds if self.before else []), self]
 
     @property
@@ -170,7 +187,7 @@ class Round:
 
     @property
     def slugs(self) -> str:
-        """Return the names of all rounds up to this one as a path."""
+        """Return the path "round-0_…/round-1_…/…" with one folder for each round up to this one."""
         return "/".join(f"round-{i}_{round.selection.slug}" for i, round in enumerate(self.rounds))
 
     @property
@@ -190,12 +207,16 @@ class Round:
 
 @dataclass(frozen=True)
 class LabelSet:
-    """Labels by one mechanism for an ensemble's queries: for all queries, or for those of all rounds so far.
+    """Labels that one mechanism gives to the queries of an ensemble.
 
     Parameters
     ----------
+    ensemble : the teachers whose votes are aggregated.
+    setting : the mechanism and its parameters.
+    mode : source of the noise: seeded, or release.
     budget : (ε, δ) at which a release stops answering, or None.
-    round : the round that selected the last queries, or None for all queries of the ensemble.
+    round : with active learning, the last round; the queries are those of all rounds up to it. None for all queries of
+        the ensemble.
     aggregators : number of aggregators that share the votes, or None if one party sums them.
     """
 
@@ -224,14 +245,14 @@ class LabelSet:
 
     @property
     def voters(self) -> str:
-        """Return the folder of the votes: that of the round if the teachers vote in each round, else the ensemble's."""
+        """Return the folder of the votes: the folder of `round` if teachers vote in each round, else of `ensemble`."""
         return self.round.name if self.round and self.ensemble.votes_in_rounds else self.ensemble.name
 
     @property
     def read_by_features(self) -> bool:
         """Return True if students use the pool's features to estimate labels from a released table of noisy counts.
 
-        Each query then represents its cell: the samples that are nearer to it than to other queries.
+        Each query then represents the samples that are nearer to it than to other queries.
         """
         ensemble = self.ensemble
         by_features = ensemble.queries is not None and ensemble.training.neighbours is None
@@ -240,7 +261,11 @@ class LabelSet:
         return by_features and MECHANISMS.load(self.setting.mechanism).answering == "as table"
 
     def noise_options(self, ledger: str) -> Options:
-        """Return the options for the source of the noise: `seed` and `stream`, or `release` and the folder `ledger`."""
+        """Return the command options for the source of the noise.
+
+        These are `seed` and `stream` in seeded mode; in release mode, `release` and `ledger`, the folder of the
+        ledgers.
+        """
         if self.mode is Mode.RELEASE:
             return {"release": True, "ledger": ledger}
         return self.ensemble.split.random(self.plain_name)
@@ -252,7 +277,10 @@ def _mode_part(mode: Mode) -> str | None:
 
 @dataclass
 class Experiment:
-    """Label sets and ensembles of one experiment for all its seeds, without duplicates (as keys of dicts)."""
+    """Label sets and ensembles of one experiment for all its seeds.
+
+    Both are stored as the keys of a dict, so duplicates are dropped and the order is kept.
+    """
 
     name: str
     label_sets: dict[LabelSet, None] = field(default_factory=dict)

@@ -68,15 +68,18 @@ _CLUSTERS, _NEIGHBOURS = "prototypes", "random"
 
 
 class Agreement:
-    """Check that experiments which share an artefact agree on settings that are not in its path."""
+    """Record of settings that are not part of an artefact's path, used to detect experiments that disagree on them.
+
+    Experiments with the same path share the artefact, so they must agree on these settings too.
+    """
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], tuple[str, object]] = {}
 
     def settle(self, folder: str, where: str, value: object) -> None:
-        """Record `value`, at the key `where`, for the artefact in `folder`.
+        """Record that the configuration key `where` gives the artefact in `folder` this `value`.
 
-        Raises PatebenchError if an earlier experiment gave another value for the same artefact.
+        Raises PatebenchError if the key of another experiment gave another value for the same setting of this artefact.
         """
         kind = where.rsplit(".", 1)[-1]
         place, known = self._known.setdefault((folder, kind), (where, value))
@@ -98,8 +101,8 @@ def expand(
 ) -> Experiment:
     """Add the experiment `name` to `run`, once per seed; return its label sets and ensembles.
 
-    `own` contains the user's data sets by name. `agreement` holds those settings of earlier experiments that are not in
-    paths. Raises PatebenchError for the first mistake.
+    `own` contains the user's data sets by name. `agreement` contains those settings of earlier experiments that are not
+    part of paths. Raises PatebenchError for the first mistake.
     """
     where, experiment = key_path("experiments", name), Experiment(name)
     _check_pool(f"{where}.queries", settings.queries or (), settings.pool)
@@ -110,7 +113,7 @@ def expand(
 
 @dataclass(frozen=True)
 class _Expansion:
-    """Expansion of one experiment into targets, for one number of selected queries."""
+    """Expansion of one experiment into targets of `run`, for one value `selected` of its key `queries`."""
 
     run: Run
     own: Mapping[str, Data]
@@ -165,7 +168,7 @@ class _Expansion:
             self._audits(settings.audit, label_sets, queries)
 
     def _check_labels_only(self) -> None:
-        """Refuse settings without a privacy theorem for private labels of public samples."""
+        """Raise PatebenchError for settings without a privacy theorem if only the labels of samples are private."""
         self._refuse_in_release(f"{self.where}.protects", "the ledger of releases adds up the ε of whole records")
         for key in _OF_RECORDS:
             if getattr(self.settings, key):
@@ -184,11 +187,11 @@ class _Expansion:
         self.experiment.ensembles[labels.ensemble] = None
 
     def _aggregators(self, mechanism: str) -> int | None:
-        """Return the number of aggregators, or None if a single party sums the votes."""
+        """Return the number of aggregators that share the votes for `mechanism`, or None if one party sums them."""
         return self.run.aggregators if issubclass(MECHANISMS.load(mechanism), NoiseShares) else None
 
     def _queries(self) -> tuple[int, ...]:
-        """Return the numbers of queries for which ε is computed, in ascending order."""
+        """Return all T, in ascending order, for which the ε of labelling the first T queries is computed."""
         where, pool = f"{self.where}.accounting.queries", self.selected or self.settings.pool
         wanted = self.settings.accounting.queries or (pool,)
         for path, count in _places(where, wanted):
@@ -215,7 +218,11 @@ class _Expansion:
         return data
 
     def _check_mechanisms(self, grid: Iterable[Setting], sizes: Sequence[int], budget: bool) -> None:
-        """Refuse mechanisms that do not support these ensembles, a release or a budget."""
+        """Raise PatebenchError if a mechanism in `grid` does not support the settings of this experiment.
+
+        It must support the numbers of teachers `sizes`, a release in release mode and, if `budget`, to stop at a
+        budget.
+        """
         for setting in grid:
             with located(key_path(f"{self.where}.mechanisms", setting.mechanism)):
                 mechanism = self._suitable(setting)
@@ -228,7 +235,11 @@ class _Expansion:
                     self._check_not_secure(setting, "answering cannot stop at a budget; leave out accounting.budget")
 
     def _suitable(self, setting: Setting, teachers: set[int] | None = None) -> Mechanism:
-        """Return the mechanism if it supports the releases, abstentions and weighted votes needed here."""
+        """Return the mechanism of `setting`; raise PatebenchError if it does not support this experiment.
+
+        The experiment may need a release, abstentions, weighted votes, or privacy for labels alone. Abstentions and
+        weights are checked for the ensembles whose number of teachers is in `teachers`, or for all if it is None.
+        """
         if self.run.mode is Mode.RELEASE:
             check_releasable(setting.mechanism, MECHANISMS.load(setting.mechanism))
         mechanism = make_mechanism(setting.mechanism, dict(setting.parameters))
@@ -274,7 +285,7 @@ class _Expansion:
                 yield ensemble
 
     def _imported(self, split: Split) -> Iterator[Ensemble]:
-        """Yield the ensembles whose votes are imported from a file."""
+        """Yield the ensembles whose votes are read from a file."""
         for where, settings in _entries(f"{self.where}.votes", self.settings.votes):
             self._refuse_in_release(where, "published votes protect nobody")
             self._check_whole_pool(where, "the file determines the queries")
@@ -295,7 +306,7 @@ class _Expansion:
             yield ensemble
 
     def _check_owners(self, where: str, partition: PartitionParameters, data: Data) -> None:
-        """Refuse a partition by unknown owners, and warn if known owners are ignored."""
+        """Raise PatebenchError if `partition` needs unknown owners of records; warn if it ignores known owners."""
         by_owner = PARTITIONS.fact(partition.strategy, "parameter") == "owners"
         if by_owner and partition.owners is None and not data.names_owners:
             line = (
@@ -317,19 +328,26 @@ class _Expansion:
             raise PatebenchError(line, code="release", where=where)
 
     def _check_whole_pool(self, where: str, why: str = "the teachers must vote on the whole pool") -> None:
-        """Refuse a key that requires the whole pool if only selected queries are voted on."""
+        """Raise PatebenchError if the key `where` needs votes on the whole pool, but teachers vote on selected queries.
+
+        `why` is the reason in the message.
+        """
         if self.selected:
             line = f"{why}, but {self.where}.queries selects {self.selected} queries; leave out one of the two"
             raise PatebenchError(line, code="queries", where=where)
 
     def _check_accounted(self, where: str, numbers: Sequence[int] | None, accounted: Sequence[int]) -> Sequence[int]:
-        """Return numbers of queries for which ε is computed, by default the largest."""
+        """Return `numbers`, or the largest entry of `accounted` if no numbers are given.
+
+        `accounted` contains the numbers of queries for which ε is computed. Raises PatebenchError if one of `numbers`
+        is not among them; the message starts with the key `where`.
+        """
         for path, count in _places(f"{where}.queries", numbers or ()):
             check_among(path, count, accounted, "among this experiment's accounting.queries")
         return numbers or (max(accounted),)
 
     def _students(self, pool: Sequence[LabelSet], accounted: Sequence[int]) -> None:
-        """Add the students of label sets on the whole pool."""
+        """Add the students that learn from the label sets `pool`, each from a number of queries in `accounted`."""
         for where, settings in _entries(f"{self.where}.students", self.settings.students):
             parameters = StudentParameters.of(settings)
             chosen = _choose(where, settings.teachers, [labels.ensemble for labels in pool])
@@ -345,7 +363,7 @@ class _Expansion:
                         self.run.add_student(labels, parameters, queries)
 
     def _rounds(self, ensembles: Sequence[Ensemble]) -> None:
-        """Add the labels and the student of each round."""
+        """Add active learning: for each round, a label set and a student."""
         for where, settings in _entries(f"{self.where}.rounds", self.settings.rounds):
             self._check_whole_pool(where, "rounds select their own queries")
             parameters = StudentParameters.of(settings)
@@ -394,7 +412,7 @@ class _Expansion:
                 self.experiment.ensembles[ensemble] = None
 
     def _combinations(self, where: str, settings: Any, model: type[P]) -> list[P]:
-        """Return one model per combination of the listed parameter values."""
+        """Return instances of the class `model`, one for each combination of the values that `settings` lists."""
         values = {name: getattr(settings, name) for name in model.model_fields}
         values["delta"] = settings.delta or self.settings.accounting.delta
         columns = {name: value if isinstance(value, tuple) else (value,) for name, value in values.items()}
@@ -402,7 +420,7 @@ class _Expansion:
         return [model.checked(dict(zip(columns, row, strict=True)), where) for row in rows]
 
     def _comparisons(self, split: Split) -> None:
-        """Add the models with which students are compared."""
+        """Add the models to compare students with: baselines, the public reference and other private methods."""
         settings, pool = self.settings, self.settings.pool
         if settings.baseline:
             self.run.add_baseline(split, settings.baseline.training)
@@ -438,7 +456,7 @@ class _Expansion:
                 self.run.add_private_model("train_on_features", split, method)
 
     def _audits(self, settings: AuditSettings, pool: Sequence[LabelSet], accounted: Sequence[int]) -> None:
-        """Add an audit for each pair of a mechanism and an ensemble."""
+        """Add an audit for each pair of a mechanism and an ensemble in the label sets `pool`."""
         where, delta = f"{self.where}.audit", self.settings.accounting.delta
         chosen = _choose(where, settings.teachers, [labels.ensemble for labels in pool])
         queries = sorted(self._check_accounted(where, settings.queries, accounted))
@@ -454,7 +472,10 @@ class _Expansion:
 
 
 def own_data(name: str, settings: DatasetSettings) -> Data:
-    """Return the user's data set `name`; raise PatebenchError if a built-in data set or folder has this name."""
+    """Return the user's data set `name`.
+
+    Raises PatebenchError if a built-in data set or a folder of results already has this name.
+    """
     where = key_path("datasets", name)
     if name in {*DATASETS, *RESERVED}:
         line = f"'{name}' is already the name of a built-in data set or of a folder of results; choose another name"
@@ -502,7 +523,10 @@ def mechanism_settings(where: str, grid: Grid) -> list[Setting]:
 
 
 def check_among(where: str, value: object, allowed: Iterable[Any], what: str) -> None:
-    """Raise PatebenchError, "`value` is not `what`", if `value`, at the key `where`, is not in `allowed`."""
+    """Raise PatebenchError if `value` is not in `allowed`.
+
+    The message starts with the configuration key `where`, followed by "`value` is not `what`".
+    """
     names = list(map(str, allowed := list(allowed)))
     if value not in allowed:
         line = f"{show(value)} is not {what}{nearest(value, names)}; choose one of {', '.join(names)}"
@@ -510,17 +534,17 @@ def check_among(where: str, value: object, allowed: Iterable[Any], what: str) ->
 
 
 def _entries(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
-    """Return the entries of a list, each with its key."""
+    """Return pairs of a key and an entry of `values`, a list at the key `where`."""
     return [(key_path(where, i), value) for i, value in enumerate(values)]
 
 
 def _places(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
-    """Return the entries of a list or a single value, each with its key."""
+    """Return pairs of a key and an entry of `values`; a single entry has the key `where`, as it needs no list."""
     return [(where, values[0])] if len(values) == 1 else _entries(where, values)
 
 
 def _check_pool(where: str, queries: Sequence[int], pool: int) -> None:
-    """Refuse more queries than the pool has samples."""
+    """Raise PatebenchError if a number in `queries`, at the key `where`, exceeds the number of samples `pool`."""
     for place, value in _places(where, queries):
         if value > pool:
             line = f"{value} exceeds the size of the pool, {plural(pool, 'sample')}; use at most {pool}"
@@ -541,7 +565,10 @@ def _selections(
     student: StudentParameters,
     mode: Mode,
 ) -> Iterator[Round]:
-    """Yield successive rounds; each selects queries with the student of the previous round."""
+    """Yield successive rounds with the numbers of queries `sizes`.
+
+    From the second round on, `strategy` selects queries with the student of the previous round.
+    """
     first = initial_strategy(strategy)
     # Few records may be near a random sample, so prototypes (samples near cluster means) are selected first.
     if ensemble.votes_in_rounds and first != strategy:
@@ -554,7 +581,7 @@ def _selections(
 
 
 def _check_hints(where: str, ensemble: Ensemble, grid: Iterable[PetdlParameters]) -> None:
-    """Refuse an ensemble that does not store the teachers' outputs that PET-DL needs."""
+    """Raise PatebenchError if `ensemble` does not store the teachers' outputs that a form of PET-DL in `grid` needs."""
     kept = ensemble.work.hints
     if kept is None:
         line = (
@@ -571,7 +598,7 @@ def _check_hints(where: str, ensemble: Ensemble, grid: Iterable[PetdlParameters]
 
 
 def _choose(where: str, wanted: Sequence[int] | None, ensembles: Sequence[Ensemble]) -> list[Ensemble]:
-    """Return the ensembles whose numbers of teachers are `wanted`, by default all."""
+    """Return the `ensembles` whose number of teachers is in `wanted`, or all if no number is given."""
     sizes = sorted({ensemble.teachers for ensemble in ensembles})
     for place, size in _places(f"{where}.teachers", wanted or ()):
         check_among(place, size, sizes, "a number of teachers of this experiment's ensembles")
@@ -579,7 +606,7 @@ def _choose(where: str, wanted: Sequence[int] | None, ensembles: Sequence[Ensemb
 
 
 def _check_protects(where: str, settings: EnsembleSettings, partition: PartitionParameters) -> None:
-    """Refuse a partition that protects nobody or leaks which classes a shard lacks."""
+    """Raise PatebenchError if `partition` would make a release protect nobody or leak which classes a shard lacks."""
     if not PARTITIONS.fact(partition.strategy, "protects"):
         # The strategy is a separate key if there are other settings.
         own_key = ".strategy" if settings.partition.model_fields_set - {"strategy"} else ""

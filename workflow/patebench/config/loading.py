@@ -15,7 +15,7 @@ _START = "start from config/config.yaml"
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML loader that refuses repeated keys and too many values."""
+    """YAML loader that raises an error for repeated keys and for more than `_VALUES` values."""
 
     values = 0
 
@@ -33,7 +33,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def _count(self, node: yaml.Node) -> None:
-        """Count the values in a node, including those of aliases, and refuse too many."""
+        """Count the values in `node`, where an alias counts as all its values; raise an error if they are too many."""
         # A node that contains an alias of itself has endlessly many values and is also refused here.
         self.values += 1
         if self.values > _VALUES:

@@ -48,7 +48,7 @@ ClassName = Annotated[Text, Field(min_length=1)]
 
 
 def _path(path: str) -> str:
-    """Refuse paths that Snakemake or a command would read differently."""
+    """Return `path`; raise a validation error if Snakemake or a command would interpret it differently."""
     # Snakemake reads braces as wildcards.
     if set(path) & set("{}"):
         raise mistake(f"the path {show(path)} contains braces; use a path without braces")
@@ -127,7 +127,7 @@ class SplitParameters(Parameters):
 
     @model_validator(mode="after")
     def _declare_own_encoder(self, info: ValidationInfo) -> Self:
-        """Require the public data of an encoder that is not registered."""
+        """Raise a validation error unless `encoder_data` is given for the user's own encoder, and only for such."""
         # Parameters of a stored result (with a context) are not checked.
         if info.context or (self.encoder is not None and self.encoder not in ENCODERS) == (
             self.encoder_data is not None
@@ -184,9 +184,10 @@ class PartitionParameters(Parameters):
         return self
 
     def chosen_in(self, mode: Mode, *, names_owners: bool = False) -> Self:
-        """Return these parameters, with the default strategy if none is given.
+        """Return these parameters; if none states the strategy, set the default one.
 
-        The default is hash-owners if the data names the owners of its records (`names_owners`), else that of `mode`.
+        The default is hash-owners if the data set names the owners of its records (`names_owners`). Otherwise it is iid
+        in seeded mode and hash in release mode.
         """
         if "strategy" in self.model_fields_set:
             return self
@@ -199,7 +200,7 @@ class PartitionParameters(Parameters):
 
 
 class ImportParameters(Parameters):
-    """Votes in a file, imported instead of training teachers."""
+    """Votes that are read from a file, in place of those of trained teachers."""
 
     name: Annotated[Text, AfterValidator(plain_name)] = Field(description="Name of the votes in paths and tables.")
     classes: Whole | None = Field(
@@ -251,13 +252,16 @@ class TrainingParameters(Parameters):
 
 
 class LearnerParameters(TrainingParameters):
-    """Machine-learning model that can predict the class of any sample, not only of given queries, and its training."""
+    """Machine-learning model that predicts the class of any sample, not only of given queries, and its training."""
 
     model: Learner = Field(description="Name of the model in the registry of models.")
 
 
 def baseline_slug(training: TrainingParameters, true_labels: int | None) -> str:
-    """Return the folder name of a baseline trained on `true_labels` labels of the pool or, if None, on private data."""
+    """Return the folder name of a baseline.
+
+    It is trained on `true_labels` true labels of the pool or, if this is None, on the private data.
+    """
     return slug(("truth", true_labels), training.slug)
 
 
@@ -442,7 +446,7 @@ class DpsgdParameters(Parameters):
         return slug(self.form, *privacy, *self.parts("form", "epsilon", "delta"))
 
     def chosen(self) -> dict[str, float]:
-        """Return the training parameters by name; a parameter that is None has the default of the form."""
+        """Return the training parameters of DP-SGD by name; the `form` gives the values of those that are None."""
         form = DPSGD_FORMS[self.form]
         names = ("rate", "steps", "clip", "learning_rate", "views", "ema")
         values = {name: getattr(self, name) for name in names}
@@ -542,7 +546,7 @@ class FeatureMethodParameters(Parameters):
 
     @property
     def settings(self) -> dict[str, int]:
-        """Return the given parameters of the method by name, without ε and δ."""
+        """Return those parameters of `method` that are given, by name; ε, δ and the `change` are not among them."""
         names = FEATURE_METHODS.fact(self.method, "options")
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
@@ -553,7 +557,7 @@ class FeatureMethodParameters(Parameters):
 
 
 class PetdlParameters(Parameters):
-    """Training of a student of PET-DL; parameters that are None take the default of the form."""
+    """Training of a student of PET-DL; parameters that are None take the default of the chosen `form`."""
 
     form: Annotated[Text, known_to(PETDL_FORMS)] = Field(
         description="Form of PET-DL: published, or a sound form (noisy-gradient or noisy-knowledge)."

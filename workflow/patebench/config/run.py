@@ -50,18 +50,20 @@ class Run:
     Attributes
     ----------
     options : output file → options of its command. For a rule with several outputs, the key is the first output.
-    chunks : folder of votes → chunks of teachers; one job trains one chunk.
+    jobs : names of all jobs, such as `stage/folder`.
+    chunks : folder of votes → ranges of teachers, such as "0-24"; one job trains one range.
     selections : ensemble → selections of queries made before its teachers vote (at most one).
     uses_features, uses_encoder : files (votes, queries, students, models) made with the pool's features or encoder.
     label_splits : splits whose pool consists of training samples, of which only the labels are private.
     own_files : data set, split or ensemble → the user's own files that its job reads: samples, an encoder, owners of
         samples, or imported votes.
     without_pool : ensembles with imported votes on unknown samples, which have no true labels.
-    audited_votes : audit → imported votes that provide the number of classes if the data set is not loaded.
-    gathered : folder of votes → label sets, students and distilled models to collect, as paths below that folder.
-    records : kind of record → input files of tables and figures.
-    contents : subject of figures and tables, such as "students", a mechanism or "pool" → pairs of a data set and the
-        value of the setting that the figure varies, or None.
+    audited_votes : audit → imported votes; the audit reads the number of classes from them if no data set is loaded.
+    gathered : folder of votes → kind of result → label sets, students or distilled models to collect, as paths below
+        that folder.
+    records : kind of record, such as "audits" → files from which figures and tables are made.
+    contents : subject of figures and tables, such as "students" or "pool" → pairs of a data set and a value. If figures
+        vary a setting, such as the size of the pool, the value is that of this setting; otherwise None.
     copies : modified data set → built-in original.
     modes : labels file → "seeded" or "release".
     warnings : settings that are valid but probably not intended, each with the path of its key.
@@ -96,7 +98,7 @@ class Run:
 
     @property
     def pages(self) -> str:
-        """Return the folder of the report, its figures and tables."""
+        """Return the folder of the report with its figures and tables."""
         return f"{self.results}/{self.name}".rstrip("/")
 
     @property
@@ -121,11 +123,11 @@ class Run:
         return {kind: [f"{self.results}/{path}" for path in self.records.get(kind, [])] for kind in kinds}
 
     def with_content(self, registry: Registry) -> list[str]:
-        """Return the names of the figures or tables that have content in this run, in the order of the registry.
+        """Return the names of the figures or tables in `registry` that have something to show, in the registry's order.
 
-        The registry lists subjects of an entry under `needs` or `varies`. An entry with `needs` has content if the run
-        contains one of these subjects. An entry with `varies` has content if the run contains two values of this
-        subject for one data set. Other entries always have content.
+        An entry with the fact `needs` is shown if the run contains one of the subjects that it lists. An entry with the
+        fact `varies`, a subject such as "pool", is shown if the run contains two values of it for one data set. Other
+        entries are always shown.
         """
         return [name for name in registry if self._has_content(registry, name)]
 
@@ -137,7 +139,7 @@ class Run:
         return needs is None or any(word in self.contents or word in self.records for word in needs)
 
     def access_options(self) -> str:
-        """Return the options for the folder of data sets and for downloads, quoted for a shell."""
+        """Return the command options with the folder of data sets and for or against downloads, quoted for a shell."""
         return shell_words({"root": self.data_root, "download": self.download})
 
     def ledger_environment(self) -> dict[str, str]:
@@ -149,7 +151,7 @@ class Run:
         return {variable: str(ledger.get(name) or "") for name, variable in LEDGER_VARIABLES.items()}
 
     def released(self) -> dict[str, list[str]]:
-        """Return the input files, by kind, of the report page that may be published; {} if the run is not a release."""
+        """Return the input files of the publishable page of the report, by kind; {} if nothing is released."""
         if self.mode is not Mode.RELEASE:
             return {}
 
@@ -167,9 +169,10 @@ class Run:
         }
 
     def check_size_of_delta(self, where: str, delta: float, teachers: int | None) -> None:
-        """Check that δ, at the key `where`, is below 1/n for n `teachers` (None if the number is unknown).
+        """Check that `delta`, given at the key `where`, is below 1/`teachers`.
 
-        A larger δ raises PatebenchError in release mode, if the number is known, and adds a warning otherwise.
+        If `teachers` is None, the number is unknown and assumed to be 100. A larger δ adds a warning; in release mode
+        with a known number, it raises PatebenchError.
         """
         if fault := large_delta(delta, teachers):
             if self.mode is Mode.RELEASE and teachers is not None:
@@ -228,7 +231,10 @@ class Run:
             self._add_votes(ensemble, name)
 
     def _add_votes(self, ensemble: Ensemble, folder: str) -> None:
-        """Add the teachers' votes in the folder of an ensemble or of a round."""
+        """Add the jobs that train the teachers of `ensemble` and join their votes.
+
+        `folder` is the folder of the ensemble or, if the teachers vote in each round, of a round.
+        """
         work, split = ensemble.work, ensemble.split
         options = {
             **ensemble.training.options(),
@@ -280,7 +286,10 @@ class Run:
         self._gather(labels.voters, "labels", labels.name)
 
     def _add_secure(self, labels: LabelSet, noise: Options) -> None:
-        """Add the shares, the sum of each aggregator, and the labels from these sums."""
+        """Add secure aggregation: the teachers' shares, the sum of each aggregator, and the labels from these sums.
+
+        `noise` contains the command options for the source of the noise.
+        """
         share = {**labels.setting.options(), "teachers": labels.ensemble.teachers, **noise}
         for chunk in labels.ensemble.chunks:
             target = f"secure/aggregator-1/{chunk}.npz"
@@ -291,7 +300,7 @@ class Run:
         self._add("secure_open", labels.name, "labels.npz", {})
 
     def add_student(self, labels: LabelSet, parameters: StudentParameters, queries: int) -> None:
-        """Add a student of the labels of the first `queries` queries.
+        """Add a student that is trained on the labels of the first `queries` queries.
 
         The student's folder is below the folder of the labels; for a round, it is the folder of the labels itself.
         """
@@ -337,7 +346,10 @@ class Run:
         self._add("train_baseline", name, "baseline.json", options, record="baselines")
 
     def add_naming(self, split: Split, selection: SelectionParameters) -> None:
-        """Add the public reference: clusters of the pool, each labelled by the true labels of its samples."""
+        """Add the public reference: clusters of the pool, each named by the true labels of its samples.
+
+        `selection` contains the number of clusters; each cluster has one prototype, which is a query.
+        """
         self.add_split(split)
         folder = self.add_selection(split, selection)
         self._note(split.data, "namings")
@@ -352,7 +364,7 @@ class Run:
         *,
         encoder: bool = True,
     ) -> None:
-        """Add the private model that `stage` trains on the private data; `encoder` is True if it uses the encoder."""
+        """Add the private model that `stage` trains on the private data; `encoder` states if it uses the encoder."""
         self.add_split(split)
         kind = stage.removeprefix("train_")
         name, file = f"{split.name}/{kind.replace('_', '-')}/{parameters.slug}", f"{kind}.json"
@@ -363,14 +375,18 @@ class Run:
     def add_audit(
         self, data: Data, teachers: int, setting: Setting, queries: Sequence[int], delta: float, how: AuditParameters
     ) -> None:
-        """Add the audit of a mechanism; one audit serves all seeds, since its votes are constructed, not trained."""
+        """Add the audit of the mechanism in `setting`, for each number of queries in `queries`.
+
+        The audit constructs the votes of neighbouring data sets and trains no teachers, so one audit serves all seeds.
+        `how` contains its number of runs and its confidence level.
+        """
         name = audit_name(data, teachers, setting)
         world = {"teachers": teachers, "queries": tuple(queries), "delta": delta}
         options = {**setting.options(), **world, **how.options(), "seed": 0, "stream": stream_name(name)}
         self._add("audit", name, "audit.json", options, record="audits", united="queries")
 
     def _use(self, split: Split, file: str, *users: set[str]) -> None:
-        """Add the pool's features with their encoder, and a file that needs them."""
+        """Add the job that makes the pool's features and encoder; add `file`, which needs them, to the sets `users`."""
         network = {}
         if split.encoder_file:
             network, self.own_files[split.name] = {"network": split.encoder_file}, [split.encoder_file]
@@ -379,7 +395,11 @@ class Run:
             files.add(file)
 
     def _gather(self, voters: str, kind: str = "", name: str = "") -> None:
-        """Add the collection of votes with the results that are made from them."""
+        """Add the job that collects the results made from the votes in the folder `voters`.
+
+        `name` is the folder of one such result, and `kind` its kind: "labels", "students" or "distilled". Both are
+        empty for an ensemble whose votes alone are collected.
+        """
         kinds = self.gathered.setdefault(voters, {})
         below = name.removeprefix(voters).lstrip("/")
         if kind and below not in (known := kinds.setdefault(kind, [])):
@@ -387,7 +407,7 @@ class Run:
         self._add("collect", voters, "collected.json", {}, record="collected")
 
     def _note(self, data: Data, word: str, value: Any = None) -> None:
-        """Record for figures that this run has results on a subject."""
+        """Record that figures can show results of `data` on the subject `word`, with this `value` of a setting."""
         self.contents.setdefault(word, set()).add((data.name, value))
 
     def _add(
@@ -401,7 +421,12 @@ class Run:
         record: str = "",
         united: str = "",
     ) -> None:
-        """Add an output file, made by a command with these options."""
+        """Add the output `file` in `folder`, made by the command of `stage` with `options`.
+
+        `job` ends the name of the job, by default `folder`. `record` is the kind of the file if figures and tables read
+        it. If several experiments add the same file, they must give the same options, except for the option `united`:
+        its lists are merged.
+        """
         target = f"{folder}/{file}"
         known = self.options.get(target)
         if known is None:
@@ -420,5 +445,5 @@ class Run:
 
 
 def audit_name(data: Data, teachers: int, setting: Setting) -> str:
-    """Return the folder of the audit of a mechanism with `teachers` teachers and the classes of `data`."""
+    """Return the folder for the audit of `setting`, a mechanism, with `teachers` teachers and the classes of `data`."""
     return f"{data.name}/audit/teachers-{teachers}/{setting.name}"

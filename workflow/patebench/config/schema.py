@@ -50,7 +50,7 @@ def page() -> str:
 
 
 def _plain(part: Any) -> Any:
-    """Convert a part of pydantic's schema to the JSON schema for editors."""
+    """Return `part` of pydantic's schema in the form for editors, in which a value may replace a list of one entry."""
     if isinstance(part, list):
         return [_plain(entry) for entry in part]
     if not isinstance(part, dict):
@@ -71,13 +71,13 @@ def _plain(part: Any) -> Any:
 
 
 def _either(value: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema that accepts either of two, with the description of the second."""
+    """Return a schema that accepts `value` as well as `other`, with the description and the default of `other`."""
     either: dict[str, Any] = {"anyOf": [value, other]}
     return either | {key: other.pop(key) for key in ("description", "default") if key in other}
 
 
 def _parts(heading: str, model: type[Parameters]) -> Iterator[tuple[str, type[Parameters]]]:
-    """Yield a model and all nested models, each with its key."""
+    """Yield pairs of a key and a model: `heading` and `model`, and then all models nested in it."""
     yield heading, model
     for name, field in model.model_fields.items():
         for inner, suffix in _models(field.annotation):

@@ -59,7 +59,7 @@ Mechanisms = Annotated[Map[Map[OneOrMore[Number]]], Field(min_length=1)]
 
 
 def _strategy(value: Any) -> Any:
-    """Convert the name of a partition strategy to a mapping."""
+    """Return {"strategy": `value`} if `value` is text, the name of a partition strategy; return a mapping unchanged."""
     return {"strategy": value} if isinstance(value, str) else value
 
 
@@ -162,13 +162,13 @@ class DatasetSettings(ClassParameters):
 
     @property
     def declared(self) -> tuple[tuple[str, str], ...]:
-        """Return the given declarations of the data as pairs of a key, "table" or "images", and JSON."""
+        """Return the declarations of the data as pairs of a key, "table" or "images", and JSON text."""
         named = (("table", self.table), ("images", self.images))
         return tuple((name, model.model_dump_json(exclude_unset=True)) for name, model in named if model is not None)
 
     @property
     def original(self) -> str | None:
-        """Return the built-in data set of which this is a modified copy, or None."""
+        """Return the built-in data set of which this one is a modified copy, or None."""
         return self.copy_of if reads_own_files(self.loader) else self.loader
 
     @property
@@ -193,7 +193,10 @@ class EnsembleSettings(TrainingParameters, TeacherParameters):
 
     @property
     def training(self) -> TrainingParameters:
-        """Return the training parameters alone; models other than networks have the default recipe of training."""
+        """Return the training parameters alone.
+
+        A model without a recipe, such as one that is no network, gets the default recipe of `TrainingParameters`.
+        """
         training = super().training
         if "recipe" in self.model_fields_set or by_recipe(self.model):
             return training
@@ -208,7 +211,7 @@ class EnsembleSettings(TrainingParameters, TeacherParameters):
 
 
 class VotesSettings(ImportParameters):
-    """Votes in a file."""
+    """File of votes of an ensemble, in place of trained teachers."""
 
     teachers: PositiveWhole = Field(description="Number of teachers in the file.")
     file: Place = Field(description="File of votes (teachers × queries), relative to the folder of data sets.")
@@ -223,7 +226,7 @@ class _OfEnsembles(Parameters):
 
 
 class StudentSettings(_OfEnsembles, StudentParameters):
-    """Students trained on labels of the whole pool."""
+    """Students trained on labels of the pool, or of the selected queries."""
 
     mechanisms: Mechanisms = Field(
         description="Mechanisms whose labels the student is trained on, a subset of the experiment's `mechanisms`."

@@ -37,9 +37,9 @@ _REGISTRIES = (DATASETS, MECHANISMS, MODELS, RECIPES, FORMS, STUDENTS, STRATEGIE
 
 
 def shown(written: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of the experiments that the key `only` of a configuration selects; by default all.
+    """Return the names of the experiments that the key `only` of the configuration `written` selects; by default all.
 
-    `written` is not validated, since it may come from an older version of patebench.
+    The configuration is not validated, since it may come from an older version of patebench.
     """
     return tuple(names(written.get("only") or ())) or tuple(written["experiments"])
 
@@ -117,7 +117,10 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
 
 
 def _check_data(experiments: Mapping[str, ExperimentSettings], run: Run, own: Mapping[str, Data]) -> None:
-    """Check experiments against the sizes and shapes of their data."""
+    """Raise PatebenchError if an experiment does not match the sizes and shapes of its data.
+
+    `own` contains the user's data sets by name.
+    """
     data = {each.dataset: own.get(each.dataset) or Data(each.dataset) for each in experiments.values()}
     # Outlines of built-in data sets are stored in the package; the user's own files are read.
     read = call_all(partial(_outline, each, Path(run.data_root)) for each in data.values())
@@ -131,7 +134,10 @@ def _check_data(experiments: Mapping[str, ExperimentSettings], run: Run, own: Ma
 
 
 def _outline(data: Data, root: Path) -> Outline | None:
-    """Return a data set's shape and sizes, or None if unknown before a download."""
+    """Return the numbers and the shape of the samples of `data`; None if they are unknown before a download.
+
+    `root` is the folder of downloaded data sets.
+    """
     loader = data.loader or data.name
     if data.loader is None or not reads_own_files(loader):
         found = known_outline(loader)
@@ -148,7 +154,7 @@ def _outline(data: Data, root: Path) -> Outline | None:
 def _data_checks(
     where: str, settings: ExperimentSettings, mode: Mode, data: Data, known: Outline
 ) -> Iterator[Callable[[], object]]:
-    """Yield one function per check of an experiment against its data."""
+    """Yield functions that compare an experiment with the outline `known` of its data; each raises PatebenchError."""
     yield partial(_check_public, where, settings, data.name, known)
     if settings.encoder is not None:
         yield partial(_at, f"{where}.encoder", features.check_input, settings.encoder, known.shape)
@@ -180,7 +186,7 @@ def _check_public(where: str, settings: ExperimentSettings, name: str, known: Ou
 
 
 def _check_ensembles(where: str, settings: EnsembleSettings, mode: Mode, data: Data, known: Outline) -> None:
-    """Refuse more teachers than private samples or people, and invalid owners."""
+    """Raise PatebenchError for invalid owners or if there are more teachers than private samples or people."""
     partition, people = settings.partition.chosen_in(mode, names_owners=data.names_owners), known.people
     if partition.owners is not None:
         with located(f"{where}.partition.owners"):
@@ -192,7 +198,7 @@ def _check_ensembles(where: str, settings: EnsembleSettings, mode: Mode, data: D
 
 
 def _models(where: str, settings: Parameters) -> Iterator[tuple[str, str]]:
-    """Yield the value of every model below a key, with its own key."""
+    """Yield pairs of a key and a machine-learning model for all models in `settings`, which are at the key `where`."""
     for key in type(settings).model_fields:
         value, path = getattr(settings, key), f"{where}.{key}"
         if key == "model" and value is not None:
@@ -203,7 +209,7 @@ def _models(where: str, settings: Parameters) -> Iterator[tuple[str, str]]:
 
 
 def _check_single_release(run: Run) -> None:
-    """Refuse several releases without a total budget, since their ε adds up."""
+    """Raise PatebenchError if `run` releases several label sets; their ε adds up, and no total budget is set."""
     folders: dict[str, set[str]] = {}
     for labels in (labels for experiment in run.experiments for labels in experiment.label_sets):
         # Different data sets count too: without names, two of them may hold the same records.
@@ -218,7 +224,7 @@ def _check_single_release(run: Run) -> None:
 
 
 def _check_folder(where: str, path: str) -> None:
-    """Refuse a results folder that is a file or cannot be written to."""
+    """Raise PatebenchError if the results folder `path`, given at the key `where`, is a file or not writable."""
     place = Path(path)
     there = next(each for each in (place, *place.absolute().parents) if each.exists())
     if not there.is_dir():
