@@ -18,7 +18,7 @@ from patebench.core.text import in_json
 
 
 class Kind(StrEnum):
-    """Kind of a bound on ε: worst case, data-dependent, an audited lower bound and so on."""
+    """Kind of a statement on ε: worst-case, data-dependent, sanitised or claimed bound, or audited lower bound."""
 
     CLAIMED = "claimed"  # printed in a paper, without a proof that we accept
     WORST_CASE = "worst_case"  # holds for all votes and depends on none
@@ -76,10 +76,11 @@ _TEACHERS = 100
 
 
 def large_delta(delta: float, teachers: int | None, records: int | None = None) -> str | None:
-    """Return a warning if δ is at least 1/`teachers` or 1/`records`, where (ε, δ) may protect nobody, else None.
+    """Return a warning if `delta` is at least 1/`teachers` or 1/`records`, else None.
 
-    Publishing the whole shard of one of n teachers, drawn at random, is (0, 1/n)-private, and so is publishing one of n
-    records. The message does not contain the number of records, since it may be private.
+    With such a δ, (ε, δ) may protect nobody: publishing the whole shard of one of n teachers, drawn at random, is
+    (0, 1/n)-private, and so is publishing one of n records. If both numbers are None, 100 teachers are assumed. The
+    message does not contain the number of records, since it may be private.
     """
     # Configurations and options keep 12 digits of δ, which may round 1/n down.
     delta = check_delta(delta) * (1 + 1e-11)
@@ -106,11 +107,11 @@ _TYPES = {"accountant": str, "label": str, "source": str, "publishable": bool, "
 class Bound:
     """(ε, δ) for the first `queries` queries of one label set, with all facts needed to interpret it.
 
-    For a private model, `queries` is the number of its noisy steps. `order` is the Rényi order α that gives the
-    smallest ε, or None; the moments accountant's order l is stated as α = l + 1. `label` is the heading of the
-    accountant in tables, by default the accountant's name. `variant` marks an accountant that is shown only to compare
-    it with a similar one. `exact` marks an accountant that computes the divergence for the teachers' votes exactly
-    instead of bounding it.
+    For a private model, `queries` is the number of its noisy steps. `source` cites the theorem that gives ε. `order` is
+    the Rényi order α that gives the smallest ε, or None; the moments accountant's order l is stated as α = l + 1.
+    `label` is the heading of the accountant in tables, by default the accountant's name. `variant` marks an accountant
+    that is shown only to compare it with a similar one. `exact` marks an accountant that computes the divergence for
+    the teachers' votes exactly instead of bounding it.
 
     `epsilon` is for the `adjacency` of this bound. If the adjacency is the replacement of one teacher's votes or of one
     record, `add_or_remove` is the ε of the same theorem for adding or removing these votes or this record; None if the
@@ -147,9 +148,10 @@ class Bound:
             )
 
     def state_for(self, release: bool) -> "Bound":
-        """Return this bound, marked as not publishable if it is a worst-case bound and `release` is False.
+        """Return this bound as stated for a release or, if `release` is False, for noise from a seed.
 
-        Noise from a seed can be reproduced and subtracted, so it protects nothing.
+        With noise from a seed, a worst-case bound is marked as not publishable. Such noise can be reproduced and
+        subtracted, so it protects nothing.
         """
         return self if release or self.kind is not Kind.WORST_CASE else replace(self, publishable=False)
 
@@ -201,8 +203,8 @@ class Bound:
 def curves(bounds: Iterable[Bound]) -> list[dict[str, Any]]:
     """Return `bounds` as curves of ε over the number of queries: one dict for strict JSON per curve.
 
-    Bounds of one curve differ only in `queries`, `epsilon`, `order` and `add_or_remove`. The dict contains lists of the
-    first two, and omits the other two.
+    Bounds that differ only in `queries`, `epsilon`, `order` and `add_or_remove` form one curve. Its dict contains
+    `queries` and `epsilon` as lists and omits `order` and `add_or_remove`.
     """
     groups: dict[Bound, dict[int, Any]] = {}
     for bound in bounds:

@@ -22,7 +22,7 @@ MOST_CLASSES = 1_000_000
 def check_array(name: str, values: ArrayLike) -> NDArray[Any]:
     """Return `values` as an array; raise PatebenchError if a DataFrame contains text or missing values.
 
-    The message calls the values `name`, as in all checks of this module.
+    `name` stands for the values in the message, as in all checks of this module.
     """
     if (frame := frame_of(values)) is not None:
         return _frame_values(name, frame)
@@ -52,7 +52,7 @@ def _frame_values(name: str, frame: "pd.DataFrame") -> NDArray[Any]:
 
 
 def check_whole(name: str, value: Any, least: int = 1, most: int = LARGEST) -> int:
-    """Return `value` as an int; raise PatebenchError unless it is an integer from `least` to `most`."""
+    """Return `value` as an int; raise PatebenchError about `name` unless it is an integer from `least` to `most`."""
     try:
         number = operator.index(value)
     except Exception:  # an arbitrary object may raise anything
@@ -67,7 +67,7 @@ def check_whole(name: str, value: Any, least: int = 1, most: int = LARGEST) -> i
 
 
 def check_real(name: str, value: Any) -> float:
-    """Return `value` as a float, which may be infinite or NaN; raise PatebenchError unless it is a number."""
+    """Return `value` as a float, possibly infinite or NaN; raise PatebenchError about `name` unless it is a number."""
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
         with suppress(OverflowError):  # an integer beyond floating-point numbers
             return float(value)
@@ -75,7 +75,7 @@ def check_real(name: str, value: Any) -> float:
 
 
 def check_truth(name: str, value: Any) -> bool:
-    """Return `value` as a bool; raise PatebenchError unless it is True or False."""
+    """Return `value` as a bool; raise PatebenchError about `name` unless it is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise PatebenchError(f"{name} = {quote(value)} is not a truth value; give True or False")
     return bool(value)
@@ -91,7 +91,7 @@ def quote(value: object) -> str:
 
 
 def shorten(text: str) -> str:
-    """Shorten `text` to at most 60 characters."""
+    """Return `text`, shortened to at most 60 characters."""
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
@@ -121,7 +121,10 @@ def check_finite(what: str, numbers: Any, x: NDArray[Any], *, infinite: bool = F
 
 
 def _explanation(x: NDArray[Any], rows: NDArray[np.integer] | None) -> str:
-    """Return advice that names the largest value, which may have caused the error."""
+    """Return advice that names the largest value in the samples `x`, which may have caused NaN or infinities.
+
+    `rows` contains the row of each sample in the user's data, if known.
+    """
     if x.dtype.kind != "f":
         return "8-bit images cannot be the cause: choose another model or recipe, or fewer epochs"
     flat = np.abs(x.reshape(len(x), -1).astype(np.float64))

@@ -32,7 +32,7 @@ def class_accuracy(
     dict
         `accuracy`, the share of correct predictions; `largest_class`, the share of samples in the largest class;
         `recall`, a dict from class name to the share of the class's samples that are predicted correctly (None if the
-        class has no sample); `balanced_accuracy`, the mean recall. All values are None if there are no samples.
+        class has no sample); `balanced_accuracy`, the mean recall. Without samples, all numbers are None.
     """
     truth = np.asarray(truth, np.int64)
     samples = np.bincount(truth, minlength=len(names))

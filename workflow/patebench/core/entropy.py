@@ -35,8 +35,8 @@ _LARGEST_TABLE = 2.0**22
 class Entropy:
     """Random source based on the operating system's entropy, with those NumPy generator methods that mechanisms use.
 
-    Every scale is rounded up by one unit in the last place. The caller may have rounded the scale down, for instance
-    when computing 1/γ from a parameter γ. There is nevertheless never less noise than the accountant assumes.
+    Every noise scale is rounded up by one unit in the last place, since the caller may have rounded it down, for
+    instance when computing 1/γ from a parameter γ. So the noise is never smaller than the accountant assumes.
     """
 
     def laplace(self, *, scale: float, size: Size) -> Integers:
@@ -57,7 +57,10 @@ class Entropy:
         return _noise(lambda domain: make_gaussian(domain, l2_distance(T="f64"), _up(scale)), size)
 
     def exponential(self, *, scale: float, size: Size) -> Integers:
-        """Draw integers x ≥ 0 of shape `size` with Pr[x ≥ k] = exp(−k/`scale`): discrete Laplace noise given x ≥ 0."""
+        """Draw integers x ≥ 0 of shape `size` with Pr[x ≥ k] = exp(−k/`scale`).
+
+        This is discrete Laplace noise, given that x ≥ 0.
+        """
         wanted = int(np.prod(size))
         samples = np.empty(0, dtype=np.int64)
         while len(samples) < wanted:
@@ -70,7 +73,7 @@ class Entropy:
         return (_words(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def integers(self, low: int, high: int, *, size: Size) -> Integers:
-        """Draw integers of shape `size` from `low` … `high` − 1, exactly equally probable, by rejection sampling."""
+        """Draw integers of shape `size` from `low` … `high` − 1, with equal probabilities, by rejection sampling."""
         span = high - low
         if not 1 <= span <= 2**63:
             raise PatebenchError(
@@ -89,9 +92,9 @@ class Entropy:
 class Rehearsal(Entropy):
     """Source of constant values, to check all noise scales of a mechanism before it draws real noise.
 
-    If `most` is True, noise is 2⁴⁰ and uniform numbers are 0; else noise is −2⁴⁰ (2⁴⁰ if exponential) and uniform
-    numbers are 1 − 2⁻⁵³. Scales are checked as in `Entropy`. Run a mechanism once with each value of `most`, since it
-    may draw some noise only if an earlier value passes a threshold.
+    If `most` is True, every noise value is 2⁴⁰ and every uniform number is 0. Otherwise, every noise value is −2⁴⁰ (2⁴⁰
+    if exponential) and every uniform number is 1 − 2⁻⁵³. Scales are checked as in `Entropy`. A mechanism may draw some
+    noise only if an earlier value passes a threshold, so it must be run once with each value of `most`.
     """
 
     def __init__(self, most: bool) -> None:
@@ -132,7 +135,7 @@ def discrete_normal(source: Source, scale: float, size: Size) -> Integers:
 
 @lru_cache(maxsize=8)  # teachers share a scale
 def _distribution(scale: float) -> NDArray[np.float64]:
-    """Return the distribution function of discrete Gaussian noise on the integers within nine scales."""
+    """Return Pr[X ≤ x] of discrete Gaussian noise X for all integers x with |x| ≤ 9 · `scale`, rounded up."""
     x = np.arange(-math.ceil(9 * scale), math.ceil(9 * scale) + 1)
     below = np.cumsum(np.exp(-(x**2) / (2 * scale**2)))
     return below / below[-1]
@@ -172,7 +175,7 @@ class Draws:
         return Mode.RELEASE if self.seed is None else Mode.SEEDED
 
     def source(self, *names: str | int) -> Source:
-        """Return the source of noise for one purpose in the stage, identified by `names`; sources are independent."""
+        """Return the random source for one purpose in the stage; purposes with other `names` are independent."""
         return Entropy() if self.seed is None else seeds.generator(self.seed, str(self.stream), *names)
 
 
@@ -188,7 +191,7 @@ def _up(scale: float) -> float:
 
 
 def _noise(measurement: Any, size: Size) -> Integers:
-    """Draw noise by a measurement (noisy release) of OpenDP on zeros."""
+    """Draw OpenDP's noise of shape `size`, added to zeros; `measurement` makes the measurement for a domain."""
     from opendp.domains import atom_domain, vector_domain
     from opendp.mod import enable_features
 

@@ -34,12 +34,12 @@ class FaultsError(PatebenchError):
 
 
 def separate(fault: PatebenchError) -> list[PatebenchError]:
-    """Return the faults in a `FaultsError`, or `fault` itself."""
+    """Return the single errors in `fault` if it is a FaultsError, else a list with `fault` alone."""
     return fault.faults if isinstance(fault, FaultsError) else [fault]
 
 
 def call_all(calls: Iterable[Callable[[], T]]) -> list[T]:
-    """Call every function in `calls` and return their results; if any raise PatebenchError, raise all these as one."""
+    """Call every function in `calls` and return their results; if some raise PatebenchError, raise all as one error."""
     results: list[T] = []
     faults: list[PatebenchError] = []
     for call in calls:
@@ -53,7 +53,7 @@ def call_all(calls: Iterable[Callable[[], T]]) -> list[T]:
 
 
 def in_one_line(fault: Exception) -> str:
-    """Return the message of any exception as one line; unless it is a PatebenchError, its type comes first."""
+    """Return the message of `fault` as one line; for exceptions other than PatebenchError, the type comes first."""
     words = str(fault) if isinstance(fault, PatebenchError) else f"{type(fault).__name__}: {fault}"
     return " ".join(words.split())
 
@@ -88,7 +88,10 @@ def _fix(path: Path) -> str:
 
 
 def is_own_file(path: Path) -> bool:
-    """Return True if a file starts with the bytes that `core.files` writes, or if it is empty or cannot be read."""
+    """Return True unless the first bytes of the file at `path` show that another program than patebench wrote it.
+
+    An empty or unreadable file counts as patebench's own.
+    """
     try:
         with open(path, "rb") as stream:
             head = stream.read(64)

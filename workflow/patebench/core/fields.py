@@ -69,10 +69,10 @@ class Parameters(BaseModel):
 
     @classmethod
     def checked(cls, given: object, where: str = "", *, record: bool = False) -> Self:
-        """Validate `given`, the value of the key `where`, and return it as a model.
+        """Validate `given`, the value of the key `where`, and return it as an instance of this class.
 
-        With `record`, `given` comes from a stored record, and names in it need not be registered in this installation.
-        Raises PatebenchError for the first mistake.
+        If `record` is True, `given` comes from a stored result, so its names need not be registered in this
+        installation. Raises PatebenchError for the first mistake.
         """
         try:
             return cls.model_validate(given, context=record)
@@ -83,7 +83,7 @@ class Parameters(BaseModel):
 
     @classmethod
     def of(cls, others: "Parameters") -> Self:
-        """Return a model of this class with the values of `others`, which has at least the same parameters."""
+        """Return an instance of this class with the values of `others`, which has at least the same parameters."""
         return cls(**{name: getattr(others, name) for name in cls.model_fields})
 
     @classmethod
@@ -92,7 +92,7 @@ class Parameters(BaseModel):
         return [name for name, field in cls.model_fields.items() if not _in_path(field)]
 
     def options(self) -> dict[str, Any]:
-        """Return required parameters and those that differ from their defaults, as a dict from option name to value."""
+        """Return a dict from command option to value, without optional parameters that are equal to their defaults."""
         fields = type(self).model_fields
         return {
             option_name(name): getattr(self, name)
@@ -108,8 +108,8 @@ class Parameters(BaseModel):
     def parts(self, *others: str) -> list[Part]:
         """Return these parameters as the parts of a slug (folder name).
 
-        Parameters named in `others` or marked `NOT_IN_PATH` are left out. A text value is a part without its name.
-        Other values are pairs of a name and a value. The part of None is None, which does not appear in a slug.
+        Parameters named in `others` or marked `NOT_IN_PATH` are left out. Text gives a part without the parameter's
+        name, and None gives None, which `slug` leaves out. Any other value gives a pair of name and value.
         """
         names = [name for name, field in type(self).model_fields.items() if name not in others and _in_path(field)]
         values = {name: getattr(self, name) for name in names}
@@ -127,14 +127,14 @@ def option_name(name: str) -> str:
 
 
 def key_path(parent: str, *steps: str | int) -> str:
-    """Append `steps` to the path `parent` of a key, for messages, as in experiments.digits.ensembles[0].model."""
+    """Return the path of a key, such as experiments.digits.ensembles[0].model: `parent`, followed by all `steps`."""
     for step in steps:
         parent = f"{parent}[{step}]" if isinstance(step, int) else f"{parent}.{shorten(str(step))}".lstrip(".")
     return parent
 
 
 def show(value: object) -> str:
-    """Return a value for messages, in YAML notation."""
+    """Return `value` as text for messages, in YAML notation."""
     return "empty" if value is None else str(value).lower() if isinstance(value, bool) else quote(value)
 
 
@@ -148,7 +148,10 @@ def mistake(hint: str, key: str | None = None, *, code: str = "value") -> Pydant
 
 @contextmanager
 def blamed_on_key(key: str | None = None) -> Iterator[None]:
-    """Convert a PatebenchError raised in a validator to an error about the value, or about its entry `key`."""
+    """Convert a PatebenchError raised in the block to a validation error about the validated value.
+
+    If `key` is given, the error is about this entry of the value, which is a mapping.
+    """
     try:
         yield
     except PatebenchError as fault:
@@ -156,7 +159,7 @@ def blamed_on_key(key: str | None = None) -> Iterator[None]:
 
 
 def known_to(registry: Registry) -> AfterValidator:
-    """Return a validator that refuses names outside `registry`.
+    """Return a validator that accepts only names in `registry`.
 
     Names in stored records are not checked, as other packages may have registered them.
     """
@@ -171,7 +174,7 @@ def known_to(registry: Registry) -> AfterValidator:
 
 
 def one_of(names: Callable[[], Iterable[str]]) -> AfterValidator:
-    """Return a validator that refuses text that is not among `names()`."""
+    """Return a validator that accepts only text in `names()`, which is called at each validation."""
 
     def check(name: str) -> str:
         allowed = list(names())
@@ -295,7 +298,7 @@ def single_kind(field: FieldInfo) -> Any:
 
 
 def _fault(error: ErrorDetails, given: object, where: str) -> PatebenchError:
-    """Return the error for a mistake that pydantic found."""
+    """Return pydantic's `error` about `given`, the value of the key `where`, as a PatebenchError."""
     place, scalar, value = where, False, given
     for step in error["loc"]:
         if isinstance(value, Mapping) and step in value:

@@ -52,7 +52,7 @@ class Field:
 
     `kinds` are NumPy's one-letter kinds of the allowed data types. `dims` names the axes. Axes of the same name have
     equal lengths in all arrays, and a trailing "..." stands for any further axes. `low` is the smallest allowed value.
-    `below` names a meta entry; all values must be smaller than this entry.
+    `below` names an integer in the metadata; all values must be smaller than this integer.
     """
 
     kinds: str
@@ -64,11 +64,12 @@ class Field:
 
 @dataclass(frozen=True)
 class Layout:
-    """The arrays and meta entries of an artefact of one kind.
+    """Arrays and metadata that an artefact of one kind contains.
 
-    `parents` names the entries with digests of the artefacts from which this one was made. Messages about a file that
-    lacks an entry end with the advice `older`. Messages about any other fault end with the advice `again`, by default
-    to delete and recreate the file.
+    `fields` maps the name of each array to its requirements, and `meta` names the entries of the metadata. `parents`
+    names those entries that are digests of the artefacts from which this one was made. If an entry is missing, the
+    error message ends with the advice `older`; for any other fault, with `again`, by default to delete and recreate the
+    file.
     """
 
     kind: str
@@ -81,7 +82,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Artefact:
-    """A checked artefact: arrays by name, facts about them, and the digest of its content."""
+    """Checked artefact: its arrays by name, its metadata `meta`, and the digest of all its content."""
 
     path: Path
     arrays: Mapping[str, NDArray[Any]]
@@ -142,7 +143,7 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 
 def claim(path: Path) -> bool:
-    """Create an empty file atomically and return True; return False if the file existed.
+    """Create an empty file at `path` and return True; return False if the file exists already.
 
     If several processes claim the same path, exactly one gets True. Once this returns, the file survives a power
     failure.
@@ -166,10 +167,10 @@ def _refused(path: Path, fault: OSError) -> ArtefactError:
 
 @contextmanager
 def file_lock(path: Path) -> Iterator[None]:
-    """Hold the lock of a file, waiting up to `PATIENCE_S` while another process holds it.
+    """Hold the lock of the file `path` during the block; wait up to `PATIENCE_S` while another process holds it.
 
-    The lock is a file too, since `flock` fails on some shared file systems and is limited to one node on others. A lock
-    is taken over if the process that holds it ran on this host and has ended.
+    The lock is a file itself, since `flock` fails on some shared file systems and is limited to one node on others. A
+    lock is taken over if the process that holds it ran on this host and has ended.
     """
     from filelock import SoftFileLock, Timeout
 
@@ -212,7 +213,7 @@ def write_text(path: Path | str, text: str) -> None:
 
 
 def write_arrays(path: Path | str, layout: Layout, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> str:
-    """Write an array artefact and return its digest.
+    """Write `arrays` and the metadata `meta` as an array artefact and return its digest.
 
     Raises ArtefactError, before writing, if an array or a meta entry does not fit `layout`.
     """
@@ -303,7 +304,7 @@ def _damaged(path: Path, fault: Exception) -> ArtefactError:
 
 
 def write_json(path: Path | str, kind: str, payload: Mapping[str, Any]) -> None:
-    """Write a JSON artefact of the given kind atomically; raise ValueError for NaN and infinities."""
+    """Write `payload` atomically as a JSON artefact of this `kind`; raise ValueError for NaN and infinities."""
     content = {"kind": kind, **payload}
     digest = hashlib.sha256(_canonical(content)).hexdigest()
     text = json.dumps({**content, "digest": digest}, indent=1, ensure_ascii=False, allow_nan=False)
@@ -390,7 +391,10 @@ def _check(path: Path, layout: Layout, arrays: Mapping[str, NDArray[Any]], meta:
 
 
 def _fault_of(array: NDArray[Any], field: Field, meta: Mapping[str, Any], lengths: dict[str, int]) -> str | None:
-    """Return the fault of an array as text, or None."""
+    """Return why `array` does not meet the requirements in `field`, or None if it does.
+
+    `lengths` contains the lengths of the axes named so far; those of `array` are added.
+    """
     if array.dtype.kind not in field.kinds:
         wanted = " or ".join(_KINDS[kind] for kind in field.kinds)
         return f"has dtype {array.dtype} instead of a {wanted} type"

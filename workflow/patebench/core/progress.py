@@ -30,7 +30,8 @@ def silent(done: int, of: int | None = None, /) -> None:
 def progress(what: str, total: int | None, unit: str) -> Iterator[Report]:
     """Show the progress of the block; yield a callback that receives the number of units done so far.
 
-    `what` names the work and `unit` its units, in the plural. Nested calls draw no bar.
+    `what` names the work, `unit` its units in the plural, and `total` is their number, None if unknown at the start.
+    Nested calls draw no bar.
     """
     global _bars
     started = last = time.monotonic()

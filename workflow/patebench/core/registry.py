@@ -41,10 +41,10 @@ def imported(target: str) -> Any:
 
 
 def called_with(*arguments: str, by_name: bool = False) -> FaultOf:
-    """Return a function that returns a message if an object cannot be called with `arguments` (names), else None.
+    """Return a check whether an object can be called with arguments of the names `arguments`.
 
-    Arguments are passed by position, or as keywords if `by_name`. With keywords, the object may require further
-    arguments, which the caller then passes too.
+    The check returns None, or a message if the call is impossible. Arguments are passed by position, or as keywords if
+    `by_name`. With keywords, the object may require further arguments.
     """
 
     def fault_of(thing: object) -> str | None:
@@ -64,9 +64,9 @@ def called_with(*arguments: str, by_name: bool = False) -> FaultOf:
 
 
 def instance_of(target: str) -> FaultOf:
-    """Return a function that returns a message if an object is no instance of `target` ("module:class"), else None.
+    """Return a check whether an object is an instance of `target`, a class given as "module:class".
 
-    The class is imported when an object is checked, not before.
+    The check returns None, or a message if the object is no instance. It imports the class when it is called.
     """
 
     def fault_of(thing: object) -> str | None:
@@ -132,7 +132,7 @@ class Registry:
         return f" (did you mean '{known}'?)" if known else nearest(name, self)
 
     def fault_of(self, thing: object) -> str | None:
-        """Return the reason to refuse `thing` as an entry, or None."""
+        """Return the reason why `thing` cannot be an entry of this registry, or None if it can."""
         check = imported(self._fault_of) if isinstance(self._fault_of, str) else self._fault_of
         return check(thing) if check else None
 
@@ -152,7 +152,7 @@ class Registry:
             self.load(name)
 
     def fact(self, name: str, fact: str, default: Any = None) -> Any:
-        """Return the fact `fact` of `name`, or `default`.
+        """Return the fact `fact` (a piece of metadata) of the entry `name`, or `default` if the entry lacks it.
 
         Imports nothing if `name` is built in. An entry from another package is loaded and has the fact as an attribute.
         Raises PatebenchError for an unknown name or a package that cannot be loaded.
@@ -162,7 +162,10 @@ class Registry:
         return getattr(self.load(name), fact, default)
 
     def flag(self, fact: str, default: bool = False) -> Callable[[str], bool]:
-        """Return a function that takes a name and returns its fact `fact` as a bool; see `fact` for errors."""
+        """Return a function that returns the fact `fact` of an entry as a bool, given the entry's name.
+
+        An entry without this fact gives `default`. Errors are those of the method `fact`.
+        """
         return lambda name: bool(self.fact(name, fact, default))
 
     @cached_property
@@ -185,7 +188,7 @@ class Registry:
         return points
 
     def _elsewhere(self, name: str) -> str:
-        """Return a hint if a package registers the name in another group of patebench."""
+        """Return a hint if a package registers `name` in another entry-point group of patebench, else ""."""
         for point in _entry_points() if self.group else ():
             if point.name == name and point.group != self.group:
                 return (

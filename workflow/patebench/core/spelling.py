@@ -57,7 +57,7 @@ def shell_words(options: Mapping[str, Any]) -> str:
 
 
 def check_passed_on(texts: Iterable[str]) -> None:
-    """Raise PatebenchError for a path or value that Snakemake would quote wrongly for a cluster's shell.
+    """Raise PatebenchError if Snakemake would quote a path or value in `texts` wrongly for a cluster's shell.
 
     Snakemake quotes as Python does: text with a single quote is put in double quotes, in which the shell expands `$`.
     """

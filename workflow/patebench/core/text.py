@@ -46,12 +46,12 @@ def cell_in_json(cell: Any) -> Any:
 
 
 def at_most(bound: float, digits: int = 4) -> str:
-    """Return an upper bound in `digits` significant digits, rounded up: "2.504" for 2.50301; or "∞"."""
+    """Return the upper bound `bound` as text, rounded up to `digits` significant digits: "2.504" for 2.50301."""
     return _counted(bound, digits, ROUND_CEILING)
 
 
 def at_least(bound: float, digits: int = 4) -> str:
-    """Return a lower bound in `digits` significant digits, rounded down; or "∞"."""
+    """Return the lower bound `bound` as text, rounded down to `digits` significant digits: "2.503" for 2.50371."""
     return _counted(bound, digits, ROUND_FLOOR)
 
 
@@ -64,17 +64,17 @@ def above_zero(epsilon: float) -> float:
 
 
 def upward(bound: float | Decimal, digits: int) -> str:
-    """Return a finite upper bound with `digits` digits after the point, rounded up."""
+    """Return the finite upper bound `bound` as text, rounded up to `digits` digits after the point."""
     return _placed(bound, digits, ROUND_CEILING)
 
 
 def downward(bound: float | Decimal, digits: int) -> str:
-    """Return a finite lower bound with `digits` digits after the point, rounded down."""
+    """Return the finite lower bound `bound` as text, rounded down to `digits` digits after the point."""
     return _placed(bound, digits, ROUND_FLOOR)
 
 
 def decimal_places(value: float, digits: int) -> int:
-    """Return the number of decimal places that give `digits` significant digits of a positive value."""
+    """Return the number of decimal places with which the positive `value` has `digits` significant digits."""
     return digits - 1 - math.floor(math.log10(value))
 
 
