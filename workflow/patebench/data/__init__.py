@@ -46,15 +46,16 @@ reads_own_files = DATASETS.flag("own_files")
 
 
 def known_outline(name: str) -> Outline | None:
-    """Return the outline of a built-in data set, or None if `name` is not built in or reads a user's own files."""
+    """Return the numbers and the shape of the samples of the built-in data set `name`; None for other data."""
     return DATASETS.fact(name, "outline") if DATASETS.is_built_in(name) else None
 
 
 def outline_of(loader: str, root: Path, options: Mapping[str, Any], class_names: Sequence[str] | None) -> Outline:
     """Return the numbers of private and public samples, and their shape, of a user's own data.
 
-    `loader`, such as "folder", reads and checks the data. `options` are the loader's options, and `class_names` the
-    names in the configuration, or None. Raises the errors of the loader.
+    `loader`, such as "folder", is the name of the function that loads and checks the data, and `options` are its
+    options. `root` is the folder of downloaded data sets. `class_names` are the names in the configuration, or None.
+    Raises the errors of the loader.
     """
     arguments = check_options(loader, options, class_names)
     measure = DATASETS.fact(loader, "outlined_by")

@@ -155,7 +155,7 @@ def check_people(private: NDArray[np.int64] | None, public: NDArray[np.int64] | 
 
 
 def check_numbers(name: str, numbers: NDArray[Any], samples: int) -> None:
-    """Raise PatebenchError, which mentions `name`, unless `numbers` are non-negative integers of shape (samples,)."""
+    """Raise PatebenchError about the array `name` unless `numbers` has shape (samples,) and non-negative integers."""
     if numbers.dtype.kind not in "iu" or numbers.shape != (samples,):
         raise PatebenchError(
             f"the {name} have dtype {numbers.dtype} and shape {numbers.shape}; give one integer for each of the"
@@ -168,9 +168,9 @@ def check_numbers(name: str, numbers: NDArray[Any], samples: int) -> None:
 def with_long_tail(data: Dataset, first: int, last: int) -> Dataset:
     """Return `data` with fewer private samples, whose number falls exponentially from class to class.
 
-    Class 0 keeps `first` samples, and the last class keeps `last`. Each class keeps those that come first, in order and
-    with their rows. The selection depends on private labels, so ε holds only for the data set after the selection.
-    Raises PatebenchError if a class has too few samples.
+    Class 0 keeps `first` samples, and the last class keeps `last`. Each class keeps its first samples, in the same
+    order and with the same row numbers. The selection depends on private labels, so ε holds only for the data set after
+    the selection. Raises PatebenchError if a class has too few samples.
     """
     limits, y = np.rint(np.geomspace(first, last, data.classes)).astype(np.int64), data.private.y
     kept = np.zeros(len(y), dtype=bool)

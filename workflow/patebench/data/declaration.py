@@ -18,7 +18,7 @@ MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 
 
 def _as_text(value: object) -> str:
-    """Return a YAML value as text."""
+    """Return a YAML value as text; raise a validation error for a truth value, whose spelling YAML does not keep."""
     # YAML reads both yes and true as the same truth value, so the text that the user wrote is lost.
     if isinstance(value, bool):
         raise mistake("YAML reads an unquoted yes, no, true or false as a truth value; put such values in quotes")
@@ -35,7 +35,10 @@ class Declaration(Parameters):
 
     @classmethod
     def read(cls, given: object, where: str) -> Self:
-        """Return the declaration in `given`: an instance, a mapping or JSON text; errors mention the key `where`."""
+        """Return the declaration in `given`, which is an instance, a mapping or JSON text.
+
+        Raises PatebenchError for a mistake; the message starts with the configuration key `where`.
+        """
         if isinstance(given, cls):
             return given
         if isinstance(given, str):

@@ -18,7 +18,7 @@ from patebench.core.text import plural
 
 
 def hash_names(names: Iterable[str]) -> NDArray[np.int64]:
-    """Return a 63-bit hash of each name as an array (names,); a hash does not depend on other names."""
+    """Return a 63-bit hash of each name as an array (names,); it depends on this name only."""
     digests = b"".join(hashlib.blake2b(os.fsencode(name), digest_size=8).digest() for name in names)
     return (np.frombuffer(digests, dtype="<u8") >> np.uint64(1)).astype(np.int64)
 
@@ -75,7 +75,7 @@ SHIFTS: Mapping[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
 
 
 def check_shift(shift: str, shape: tuple[int, ...]) -> None:
-    """Raise PatebenchError, which mentions the `shift`, if samples of `shape` are not images and cannot be shifted."""
+    """Raise PatebenchError if samples of `shape` are not images, so that the transformation `shift` is impossible."""
     if len(shape) != 3:
         raise PatebenchError(
             f"samples of shape {shape} are not images and cannot be {shift}; leave out pool_shift", code="shape"
@@ -85,7 +85,7 @@ def check_shift(shift: str, shape: tuple[int, ...]) -> None:
 def shift_images(x: NDArray[Any], shift: str | None) -> NDArray[Any]:
     """Return the images `x` after the transformation named `shift` in `SHIFTS`, or unchanged if `shift` is None.
 
-    A shifted pool tests methods on public images that differ from the private ones. Raises PatebenchError for tables.
+    With a shifted pool, public images have another distribution than private ones. Raises PatebenchError for tables.
     """
     if shift is None:
         return x
@@ -138,7 +138,7 @@ def divide(
 
 
 def check_apart(pool: NDArray[np.uint64], test: NDArray[np.uint64]) -> None:
-    """Raise PatebenchError if a pool and a test set, given as hashes of their samples, share a sample."""
+    """Raise PatebenchError if pool and test set share a sample; `pool` and `test` are hashes of their samples."""
     shared = int(np.isin(pool, test).sum())
     if shared:
         raise PatebenchError(

@@ -61,7 +61,10 @@ def outline(
     images: ImageParameters | Mapping[str, Any] | str = _AS_THEY_ARE,
     class_names: Sequence[str] | None = None,
 ) -> Outline:
-    """Return the outline of the images from their names and headers; parameters and errors are those of `load`."""
+    """Return the numbers and the shape of the images, which follow from the names and headers of the files.
+
+    Parameters and errors are those of `load`.
+    """
     parameters = ImageParameters.read(images, "images")
     own, shown, _ = _listed(private, public, index, class_names, [])
     size, mode = _headers(own, shown, parameters)
@@ -123,6 +126,7 @@ def unlike_others(copies: Path, private: str | None = None, **others: str) -> It
     The image is red; in one copy, it also has a class of its own. The stage `adjacency` audits whether such a private
     record changes public outputs. Yields tuples of the kind of change, its description, and the path of the changed
     folder. The changed folders lie below `copies` and consist of links. Yields nothing for images that an index lists.
+    Other options of `load` have no effect.
     """
     if private is None:
         return
@@ -141,7 +145,10 @@ def unlike_others(copies: Path, private: str | None = None, **others: str) -> It
 def _listed(
     private: str | None, public: str | None, index: str | None, class_names: Sequence[str] | None, notes: list[str]
 ) -> tuple[list[_Image], list[_Image], tuple[str, ...]]:
-    """Return the private images, the public images and the class names."""
+    """Return the private images, the public images and the class names, without opening any image.
+
+    Parameters are those of `load`; a message about ignored files is added to `notes`.
+    """
     if index is not None:
         if private is not None or public is not None:
             hint = "the index already lists all images; leave out either the index or the folders private and public"
@@ -170,7 +177,7 @@ def _owners(images: Sequence[_Image]) -> NDArray[np.int64] | None:
 
 
 def _of_folder(folder: Path, notes: list[str]) -> list[_Image]:
-    """Return the images of a folder with one folder per class."""
+    """Return the images of `folder`, which contains one folder per class; note ignored files in `notes`."""
     if not folder.is_dir():
         fix = f"give a folder that contains one folder for each class; {OWN_DATA}"
         raise ArtefactError(folder, "this folder does not exist", fix)
@@ -234,7 +241,10 @@ def _of_index(index: Path) -> tuple[list[_Image], list[_Image]]:
 def _headers(
     own: Sequence[_Image], shown: Sequence[_Image], parameters: ImageParameters
 ) -> tuple[tuple[int, int], Literal["L", "RGB"]]:
-    """Return the size and the colour mode of all images after conversion."""
+    """Return the size (height, width) and the colour mode of all images after conversion, as their headers determine.
+
+    `own` are the private and `shown` the public images.
+    """
     images = [*shown, *own]
     headers = _each(images, _header)
     first, _ = headers[0]
@@ -252,7 +262,7 @@ def _headers(
 
 
 def _each(images: Sequence[_Image], read: Callable[[Path], T]) -> list[T]:
-    """Read all images, or raise one error that names all unreadable files."""
+    """Return `read(path)` for the path of each image; raise one ArtefactError that names all unreadable files."""
     results: list[T] = []
     faults: list[tuple[Path, str]] = []
     for image in images:
@@ -271,7 +281,7 @@ def _each(images: Sequence[_Image], read: Callable[[Path], T]) -> list[T]:
 
 
 def _header(path: Path) -> tuple[tuple[int, int], bool]:
-    """Return the size of an image, and True if it is grey."""
+    """Return the size (height, width) of an image in upright position, and True if it is grey."""
     from PIL import Image
 
     with Image.open(path) as image:
@@ -307,7 +317,10 @@ def _pixels(path: Path, mode: str, parameters: ImageParameters) -> NDArray[np.ui
 def _copies(
     own: Sequence[_Image], own_x: NDArray[np.uint8], shown: Sequence[_Image], shown_x: NDArray[np.uint8]
 ) -> Iterator[str]:
-    """Yield notes on identical images within each part and between the parts."""
+    """Yield notes on identical images within the private or public part, and between the two parts.
+
+    `own` are the private images with the pixels `own_x`, and `shown` the public images with the pixels `shown_x`.
+    """
     hashes = hash_samples(own_x), hash_samples(shown_x)
     for part, keys in zip((own, shown), hashes, strict=True):
         counts = Counter(keys.tolist())

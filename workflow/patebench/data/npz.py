@@ -55,7 +55,7 @@ def load(root: Path, download: bool, private: str, public: str, class_names: Seq
 
 
 def _read(path: Path, notes: list[str]) -> Arrays:
-    """Return the arrays of an .npz file, and note those that are ignored."""
+    """Return the known arrays of the .npz file `path` by name; note ignored arrays in `notes`."""
     if not path.is_file():
         fix = "give the path of an .npz file with the arrays x and y"
         raise ArtefactError(path, "this file does not exist", fix)
@@ -81,7 +81,7 @@ def _read(path: Path, notes: list[str]) -> Arrays:
 
 
 def _samples(path: Path, arrays: Arrays) -> LabelledSamples:
-    """Return the samples, after checks of shapes, types and values."""
+    """Return the samples in `arrays`, which were read from `path`; raise PatebenchError if they are invalid."""
     for name in ("y", "row", "owner"):
         if name in arrays and (arrays[name].dtype.kind not in "iu" or arrays[name].ndim != 1):
             fault = f"its array '{name}' has dtype {arrays[name].dtype} and shape {arrays[name].shape}"
@@ -94,7 +94,10 @@ def _samples(path: Path, arrays: Arrays) -> LabelledSamples:
 
 
 def _images_or_table(path: Path, x: NDArray[Any]) -> NDArray[Any]:
-    """Return images (samples, channels, height, width) or a table (samples, features)."""
+    """Return `x` as images (samples, channels, height, width) or as a float32 table (samples, features).
+
+    Raises ArtefactError about the file `path` if `x` is neither.
+    """
     if x.ndim == 2 and x.dtype.kind in "biuf":
         with np.errstate(over="ignore"):
             return x.astype(np.float32)
@@ -114,7 +117,7 @@ def _images_or_table(path: Path, x: NDArray[Any]) -> NDArray[Any]:
 
 
 def _class_names(path: Path, arrays: Arrays) -> tuple[str, ...] | None:
-    """Return the class names in the file, or None if it has none."""
+    """Return the class names in `arrays`, which were read from `path`, or None if the file contains none."""
     if (array := arrays.get("class_names")) is None:
         return None
     names = tuple(map(str, array.ravel().tolist()))
@@ -125,7 +128,7 @@ def _class_names(path: Path, arrays: Arrays) -> tuple[str, ...] | None:
 
 
 def _classes_of(path: Path, y: NDArray[np.int64]) -> tuple[str, ...]:
-    """Return the labels as class names, and refuse labels that skip a class."""
+    """Return the class names "0", "1", … of the labels `y`; raise ArtefactError if the labels skip a number."""
     labels = np.unique(y[y >= 0])
     if len(gaps := np.flatnonzero(labels != np.arange(len(labels)))):
         raise ArtefactError(

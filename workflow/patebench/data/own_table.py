@@ -80,7 +80,7 @@ def load(
 
 
 def _samples(frame: "pd.DataFrame", path: Path, declared: TableDeclaration) -> LabelledSamples:
-    """Return the records of a table, encoded as declared."""
+    """Return the records of the table `frame`, encoded as `declared`; `path` is its file, for messages."""
     _check_columns(path, list(map(str, frame.columns)), declared)
     encoding: list[Callable[[], Any]] = [
         partial(encode, frame, declared, path),
@@ -102,7 +102,11 @@ def _chosen(part: LabelledSamples, chosen: NDArray[np.bool_], path: Path, role: 
 def _note_people(
     owners: NDArray[np.int64], both: NDArray[np.bool_], paths: Sequence[Path], declared: TableDeclaration
 ) -> str:
-    """Return a note on private records left out because their owners have public records."""
+    """Return a note on private records that are left out because their owners also have public records.
+
+    `owners` (private records,) are the owners, and the mask `both` is True for the records to leave out. `paths` are
+    the public and the private file. Raises ArtefactError if the declaration says to refuse such records.
+    """
     # Public records are never left out, since that would reveal who is in the private part.
     people, records = plural(len(np.unique(owners[both])), "person"), plural(int(both.sum()), "record")
     if declared.people == "refuse":
@@ -138,9 +142,9 @@ def unlike_others(copies: Path, private: str, table: str, public: str | None = N
 def public_by_hash(frame: "pd.DataFrame", owner: str | None, share: float) -> NDArray[np.bool_]:
     """Return a mask (records,) that is True for public records.
 
-    `owner` is the column that identifies people: all records of a person become public, or none, and about the
-    fraction `share` of people does. If `owner` is None, about the fraction `share` of the records becomes public. A
-    hash of the person or record decides, so adding or removing one does not move any other.
+    `owner` is the column that identifies people. About the fraction `share` of people becomes public, each with all
+    records. If `owner` is None, about the fraction `share` of the records becomes public. A hash of the person or
+    record decides, so adding or removing one does not move any other.
     """
     columns = list(frame.columns) if owner is None else [owner]
     keys = frame[columns].astype(str).agg("\x1f".join, axis=1)
@@ -187,7 +191,7 @@ def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
 
 
 def expanded(declared: TableDeclaration, public: "pd.DataFrame", path: Path) -> TableDeclaration:
-    """Return `declared` with each feature pattern, such as embedding_*, replaced by the columns of `public` it matches.
+    """Return `declared` with each feature pattern, such as embedding_*, replaced by the matching columns of `public`.
 
     A pattern does not match columns that are named elsewhere in the declaration. Raises ArtefactError, which mentions
     the file `path`, for a pattern without a match.
@@ -220,7 +224,7 @@ def encode(frame: "pd.DataFrame", declared: TableDeclaration, path: Path) -> NDA
 
 
 def _encode(column: "pd.Series[Any]", name: str, feature: Feature, path: Path) -> NDArray[np.float32]:
-    """Return a column, encoded as declared (records, encoded columns)."""
+    """Return `column` as an array (records, encoded columns), encoded as `feature` declares."""
     absent = column.isna().to_numpy(dtype=bool)
     if absent.any() and feature.missing == "refuse":
         fix = "fill the value, or set missing: column for this feature"
@@ -251,7 +255,7 @@ def _encode(column: "pd.Series[Any]", name: str, feature: Feature, path: Path) -
 
 
 def _positions(column: "pd.Series[Any]", values: Sequence[str], other: int) -> NDArray[np.int64]:
-    """Return the position of each entry among the values, −1 if missing."""
+    """Return the position of each entry of `column` in `values`; −1 for a missing one, `other` for any other entry."""
     positions = {value: i for i, value in enumerate(values)}
     entries = zip(column, column.isna(), strict=True)
     return np.array([-1 if gone else positions.get(str(value), other) for value, gone in entries], np.int64)
@@ -265,7 +269,7 @@ def _numbers(column: "pd.Series[Any]") -> NDArray[np.float64]:
 
 
 def _days(column: "pd.Series[Any]") -> NDArray[np.float64]:
-    """Return the day number of each entry, NaN if it is not a date."""
+    """Return the number of each day in `column`, counted from the year 1; NaN if an entry is not a date."""
     import pandas as pd
 
     stamps = pd.to_datetime(column.astype(str).where(column.notna()), errors="coerce", format="ISO8601", utc=True)
@@ -283,7 +287,7 @@ def _labels(column: "pd.Series[Any]", declared: TableDeclaration, path: Path) ->
 
 
 def _identifiers(column: "pd.Series[Any]", name: str, path: Path) -> NDArray[np.int64]:
-    """Return a hash of the owner of each record."""
+    """Return a hash of each record's owner; raise ArtefactError if an owner is missing or two have the same hash."""
     absent = column.isna().to_numpy(dtype=bool)
     if absent.any():
         raise _fault(path, absent, name, "the owner is missing", "name the owner of each record", "missing-value")
@@ -302,7 +306,7 @@ def _quoted(column: "pd.Series[Any]", wrong: NDArray[np.bool_]) -> str:
 def _fault(
     path: Path, wrong: NDArray[np.bool_], column: str, what: str, fix: str, code: str = "table-value"
 ) -> ArtefactError:
-    """Return an error that names the first wrong record and counts the others."""
+    """Return an ArtefactError that names the first record where `wrong` (records,) is True and counts the others."""
     first, count = int(np.flatnonzero(wrong)[0]) + 1, int(wrong.sum())
     more = f" (and {count - 1:,} more)" if count > 1 else ""
     return ArtefactError(path, f"record {first}{more}, column '{column}': {what}", fix, code=code)

@@ -26,7 +26,7 @@ from patebench.data.dataset import check_numbers
 
 
 class Change(StrEnum):
-    """Kind of change of the private data that a partition may confine to one shard.
+    """Kind of change of the private data; a partition may ensure that such a change alters one shard only.
 
     The change concerns one record or one owner's records; all other records stay the same. A replaced record keeps its
     owner and its row, the number that identifies it.
@@ -99,9 +99,10 @@ def protecting() -> str:
 
 
 def protected_changes(partition: object) -> Sequence[Change]:
-    """Return the changes of private data against which `partition` protects; none for an unknown strategy.
+    """Return the kinds of change of the private data that `partition` confines to one shard, and so protects against.
 
-    `partition` is the strategy's name, possibly followed by its share, as in "skew-0.5".
+    `partition` is the name of a strategy, possibly followed by its share, as in "skew-0.5". An unknown strategy
+    protects against none.
     """
     strategy = str(partition)
     strategy = strategy if strategy in PARTITIONS else strategy.rpartition("-")[0]
@@ -119,9 +120,9 @@ class PartitionInputs:
     """Arguments of a partition strategy.
 
     `y`, `rows` and `owners` (samples,) are the label, the identifying number and the owner of each private record.
-    Strategies that draw at random use `rng`. Strategies based on a hash use `key`, up to 64 public bytes derived
-    from the seed and the name of the random stream. `share` is the parameter of `skew`. `teachers` is the number of
-    teachers, None if the owners determine it.
+    `classes` is the number of classes. Strategies that draw at random use `rng`. Strategies based on a hash use `key`,
+    up to 64 public bytes derived from the seed and the name of the random stream. `share` is the parameter of `skew`.
+    `teachers` is the number of teachers, None if the owners determine it.
     """
 
     y: NDArray[Any]
@@ -199,7 +200,7 @@ def owners(inputs: PartitionInputs) -> Assignment:
 
 
 def by_row(inputs: PartitionInputs) -> Assignment:
-    """Assign each record to a teacher by a keyed hash of its row; content, label and other records have no influence.
+    """Assign each record to a teacher by a keyed hash of its row number; other records have no influence.
 
     Shard sizes vary at random, with a standard deviation of about the square root of their mean.
     """
@@ -212,7 +213,7 @@ def by_owner(inputs: PartitionInputs) -> Assignment:
 
 
 def _hashed(numbers: NDArray[Any], key: bytes, teachers: int) -> Assignment:
-    """Assign numbers to teachers by hash, almost uniformly."""
+    """Assign each of `numbers` to a teacher by its hash with `key`; all teachers have almost the same probability."""
     words = numbers.astype("<u8").tobytes()
     hashes = (hashlib.blake2b(words[i : i + 8], digest_size=8, key=key).digest() for i in range(0, len(words), 8))
     # The probabilities of teachers differ by at most 2⁻⁴⁰.
@@ -220,7 +221,7 @@ def _hashed(numbers: NDArray[Any], key: bytes, teachers: int) -> Assignment:
 
 
 def _column(inputs: PartitionInputs) -> NDArray[Any]:
-    """Return the owner of each sample, or raise an error if owners are invalid."""
+    """Return the owner of each sample; raise PatebenchError if owners are unknown or invalid."""
     column = inputs.owners
     if column is None:
         raise PatebenchError(
@@ -239,7 +240,7 @@ def _shard_sizes(inputs: PartitionInputs) -> NDArray[np.int64]:
 
 
 def _teachers(inputs: PartitionInputs) -> int:
-    """Return the number of teachers, at most the number of samples."""
+    """Return the number of teachers; raise PatebenchError if it is below 1 or exceeds the number of samples."""
     samples, teachers = len(inputs.y), inputs.teachers
     if teachers is None or teachers < 1:
         raise PatebenchError(f"the number of teachers is {teachers}; use at least one teacher")
@@ -283,7 +284,10 @@ def read_owners(path: Path) -> NDArray[Any]:
 def _keep_apart(
     slots: NDArray[Any], mains: NDArray[Any], labels: NDArray[Any], rng: np.random.Generator
 ) -> NDArray[Any]:
-    """Swap samples so that no teacher gets another sample of its main label."""
+    """Return `slots`, the teacher of each sample, after swaps that give no teacher a sample of its own main label.
+
+    `labels` (samples,) are the labels of the samples, and `mains` (teachers,) the main label of each teacher.
+    """
     slots = slots.copy()
     for label in np.unique(labels):
         main, has_label = mains[slots] == label, labels == label
@@ -319,7 +323,7 @@ def check_filled(sizes: NDArray[np.integer], left_out: int) -> None:
 def check_disjoint(indices: NDArray[Any], offsets: NDArray[Any], samples: int, *, empty: bool = False) -> None:
     """Raise PatebenchError if shards overlap, contain indices outside 0 … `samples` − 1 or are empty.
 
-    `indices` and `offsets` describe the shards as in `pack`; with `empty`, empty shards are allowed.
+    `indices` and `offsets` describe the shards as in `pack`. If `empty` is True, some shards may be empty, but not all.
     """
     if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(indices):
         raise PatebenchError(

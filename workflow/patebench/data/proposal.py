@@ -54,8 +54,8 @@ def propose(
     path : a CSV, TSV or Parquet file of public records, or a whole table if `public_share` is given.
     label : the column to predict; the last one by default.
     owner : the column that identifies people; by default the first column whose name contains a word such as "patient".
-    public_share : the share of people (of records if there is no owner column) that becomes public; the others are not
-        used.
+    public_share : the share of people (of records if there is no owner column) that becomes public; all other records
+        are not used.
     """
     frame = read_frame(path, MISSING)
     columns = [str(name) for name in frame.columns]
@@ -137,7 +137,7 @@ def configuration(path: Path, public: Path | None, proposal: Proposal, people: i
 
 
 def _feature(column: "pd.Series[Any]") -> str | None:
-    """Return the proposed declaration of a column, or None if it cannot be a feature."""
+    """Return the proposed declaration of `column` as a feature in YAML, or None if it cannot be a feature."""
     import pandas as pd
 
     present = column.dropna()
@@ -169,7 +169,10 @@ def _feature(column: "pd.Series[Any]") -> str | None:
 
 
 def _outwards(low: float, high: float, side: int) -> str:
-    """Return a round number outside the public range, by about a tenth of its width."""
+    """Return a round number outside `low` … `high`, at a distance of about a tenth of this range.
+
+    It is above `high` if `side` is 1, and below `low` if `side` is −1; it is not negative unless `low` is.
+    """
     width = high - low
     step = 10.0 ** math.floor(math.log10(width)) / 2
     value = (high + width / 10) if side > 0 else (low - width / 10)
@@ -180,7 +183,7 @@ def _outwards(low: float, high: float, side: int) -> str:
 
 
 def _listed(names: list[str]) -> str:
-    """Return names as a YAML list, in quotes where needed."""
+    """Return `names` as a YAML list on one line, with quotes where needed."""
     import yaml
 
     listed: str = yaml.safe_dump(names, default_flow_style=True, width=sys.maxsize, allow_unicode=True)

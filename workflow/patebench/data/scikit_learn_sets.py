@@ -11,7 +11,10 @@ from patebench.data.dataset import Dataset, LabelledSamples
 
 
 def _divide(name: str, x: NDArray[Any], table: Any, private: int) -> Dataset:
-    """Divide a data set of scikit-learn into private and public samples, in fixed random order."""
+    """Divide a data set of scikit-learn at random, but always in the same way, into private and public samples.
+
+    `private` is the number of private samples. `table` contains the labels and the class names.
+    """
     order = generator(0, name, "division").permutation(len(x))
     x, y = x[order], table.target[order].astype(np.int64)
     parts = LabelledSamples(x[:private], y[:private]), LabelledSamples(x[private:], y[private:])

@@ -20,7 +20,10 @@ TIMEOUT = 15.0
 
 @dataclass(frozen=True, kw_only=True)
 class Files:
-    """Files of a data set: a folder below the data root, and the MD5 of each file (None: not checked here)."""
+    """Files of a data set in `folder`, which is below the data root.
+
+    `files` maps the name of each file to its MD5, or to None if it is not checked here.
+    """
 
     name: str
     folder: str
@@ -33,7 +36,7 @@ class Files:
             raise self._incomplete(root, missing, "downloads are not allowed")
 
     def read(self, root: Path, reader: Callable[[], Any]) -> Any:
-        """Return the result of `reader`, which may download the files, and check the files' MD5.
+        """Return the result of `reader`, which reads the files and may download them first; then check their MD5.
 
         Raises PatebenchError if a download or reading fails, or if a checksum is wrong.
         """
@@ -72,7 +75,7 @@ class Files:
 
 
 def torchvision_datasets() -> Any:
-    """Import `torchvision.datasets`.
+    """Import and return `torchvision.datasets`.
 
     If torchvision was built for CUDA but torch for the CPU, the import fails with "operator torchvision::nms does not
     exist" (pytorch/vision#9085). Data sets use no compiled operator, so this function declares the two operators that
@@ -93,7 +96,10 @@ def torchvision_datasets() -> Any:
 
 
 def _open(source: Files, reader: str, root: Path, download: bool, **arguments: Any) -> Any:
-    """Return the data set that the class `torchvision.datasets.<reader>` reads from the files of `source`."""
+    """Return the data set that the class `reader` of torchvision.datasets reads from the files of `source`.
+
+    `arguments` are further arguments of this class, such as the part to read.
+    """
     source.require(root, download)
     dataset = getattr(torchvision_datasets(), reader)
     return source.read(root, lambda: dataset(root, download=download, **arguments))
