@@ -60,7 +60,7 @@ _MOST_CELLS = 10**7
 
 
 class Status(StrEnum):
-    """Status of the reported ε of an entry."""
+    """Comparison of an entry's reported ε with bounds on its true ε: proved, unproved, violated or unchecked."""
 
     PROVED = "proved"  # the reported ε is not below the worst-case ε for the stated unit and adjacency
     UNPROVED = "unproved"  # the reported ε is below the worst-case ε
@@ -199,7 +199,7 @@ _EXPECTED: Mapping[str, tuple[str, ...]] = {
 
 
 def _flags(entry: Entry) -> Iterator[Problem]:
-    """Yield the problems that show without computing ε."""
+    """Yield the problems of `entry` that can be found without computing ε."""
     privacy = entry.privacy
     for name in ("unit", "adjacency", "delta"):
         if getattr(privacy, name) is None:
@@ -247,13 +247,17 @@ def _flags(entry: Entry) -> Iterator[Problem]:
 
 
 def _usual_name(dataset: str) -> str:
-    """Return the known name that differs only in case or punctuation."""
+    """Return the known name of a data set that differs from `dataset` only in case or punctuation, else `dataset`."""
     usual: dict[str, str] = {re.sub(r"\W|_", "", name.lower()): name for name in (*DATASETS, *PRINTED)}
     return usual.get(re.sub(r"\W|_", "", dataset.lower()), dataset)
 
 
 def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
-    """Complete an entry by its attached array, which is returned if it contains votes."""
+    """Return `entry`, completed by its attached array, and the votes in this array; None if it contains labels.
+
+    The array gives the number of queries and, if it contains votes, of teachers. Raises PatebenchError if the entry
+    states other numbers.
+    """
     attachment, mechanism = entry.attachment, entry.mechanism
     assert attachment is not None
     array = _read(folder / attachment.file, attachment.array)
@@ -283,7 +287,7 @@ def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
 
 
 def _read(path: Path, name: str) -> NDArray[np.integer]:
-    """Read an array of labels or votes from an .npz file."""
+    """Return the array `name` of labels or votes in the .npz file `path`; raise PatebenchError if it is invalid."""
     try:
         if not path.is_file():  # reading from a pipe could block
             raise PatebenchError("it is not a file")
@@ -310,7 +314,7 @@ def _read(path: Path, name: str) -> NDArray[np.integer]:
 
 
 def _worst_case(entry: Entry) -> Bound | None:
-    """Return the smallest worst-case bound, None if too little is stated."""
+    """Return the smallest worst-case bound of `entry`; None if the entry states too little to compute one."""
     mechanism, privacy = entry.mechanism, entry.privacy
     unit, change, delta = privacy.unit, privacy.adjacency, privacy.delta
     if mechanism is None or unit is None or change is None or delta is None:
@@ -359,7 +363,10 @@ def _no_theorem(what: str, unit: Unit, change: Change) -> PatebenchError:
 
 
 def _votes_bounds(of: VoteMechanism, added: bool, delta: float) -> list[Bound]:
-    """Return all worst-case bounds of a mechanism on votes; if `added`, for an added or removed teacher."""
+    """Return all worst-case bounds of the vote mechanism `of`.
+
+    They are for a replaced teacher or, if `added`, for one that is added or removed.
+    """
     values = dict(of.parameters)
     if of.rounds > 1 and "k" in values:
         values["k"] *= of.rounds  # several rounds compose like one round with more votes per teacher
@@ -384,7 +391,7 @@ def _votes_bounds(of: VoteMechanism, added: bool, delta: float) -> list[Bound]:
 
 
 def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta: float) -> Bound:
-    """Return the worst-case bound of all steps together."""
+    """Return the worst-case bound at `delta` for all steps of `mechanism` together."""
     if unit not in (Unit.RECORD, Unit.LABEL):
         raise _no_theorem("sampled steps", unit, change)
     kinds = [_steps(part) for part in mechanism.parts]
@@ -397,7 +404,7 @@ def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta
         return replace(bound, epsilon=epsilon_together(halved, delta), source=f"{bound.source}; sensitivity 2")
 
     def holds(epsilon: float) -> bool:
-        """Return True if group privacy proves twice this ε for a replaced record."""
+        """Return True if group privacy proves (2 · `epsilon`, `delta`)-DP for a replaced record."""
         # Group privacy (Vadhan 2017, Lemma 2.2): (ε, part)-DP for one record implies (2ε, δ)-DP for two.
         part = delta / (1 + math.exp(min(epsilon, 700.0)))
         return part >= LEAST_DELTA and epsilon_together(kinds, part) <= epsilon
@@ -412,7 +419,7 @@ def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta
 
 
 def _steps(part: Steps) -> SubsampledGaussian:
-    """Return steps in the accountant's form."""
+    """Return `part` in the accountant's form, where an epoch of shuffled batches is one step on all records."""
     if part.sampling == "shuffled":
         # An epoch of shuffled batches counts as one step on all records.
         return SubsampledGaussian(part.noise, 1.0, math.ceil(part.rate * part.steps - 1e-9))
@@ -420,7 +427,7 @@ def _steps(part: Steps) -> SubsampledGaussian:
 
 
 def _table_mu(table: Table, unit: Unit, change: Change) -> tuple[float, str]:
-    """Return μ of Gaussian DP for all tables together, and its theorem."""
+    """Return μ of Gaussian differential privacy for all tables together, and the theorem that gives it."""
     if unit is Unit.SHARD:
         raise _no_theorem("a table of records' votes", unit, change)
     squares = 1 if change is Change.ADDED_OR_REMOVED else 2 if table.non_negative or unit is Unit.LABEL else 4
@@ -431,7 +438,7 @@ def _table_mu(table: Table, unit: Unit, change: Change) -> tuple[float, str]:
 
 
 def _lower_bound(entry: Entry) -> float | None:
-    """Return a lower bound on the true ε, None if none is known."""
+    """Return a lower bound on the true ε that follows from the mechanism alone; None if none is known."""
     mechanism, privacy = entry.mechanism, entry.privacy
     if isinstance(mechanism, NoNoise):
         return math.inf
@@ -450,7 +457,10 @@ def _lower_bound(entry: Entry) -> float | None:
 
 
 def _data_dependent(entry: Entry, votes: Votes | None) -> Iterator[Problem]:
-    """Yield a problem if the ε stated as worst case seems to be data-dependent."""
+    """Yield a problem if the ε stated as worst case is at least a data-dependent ε, so it may depend on the votes.
+
+    If `votes` is None, the votes are unknown, and unanimous ones are used.
+    """
     mechanism = entry.mechanism
     if entry.claim.kind is not Kind.WORST_CASE or not isinstance(mechanism, VoteMechanism):
         return

@@ -52,10 +52,11 @@ _CHIPS = {
 
 
 def rows_by_dataset(entries: Iterable[Assessed]) -> dict[str, list[Assessed]]:
-    """Return the rows of each data set, by its name: ranked entries by unit and accuracy, then others by accuracy.
+    """Return a dict from data set to its entries, in the order in which a table shows them.
 
-    Entries without an accuracy are left out. An entry is also left out if another entry of the same method, source,
-    unit and status is at least as accurate at the same or a smaller ε.
+    Ranked entries come first, sorted by unit and accuracy, then others by accuracy. Entries without an accuracy are
+    left out. An entry is also left out if another entry of the same method, source, unit and status is at least as
+    accurate at the same or a smaller ε.
     """
     datasets: dict[str, list[Assessed]] = {}
     for row in entries:
@@ -88,7 +89,7 @@ def _undominated(rows: list[Assessed]) -> list[Assessed]:
 
 
 def _ranked(rows: list[Assessed]) -> list[Assessed]:
-    """Rank entries of the same unit by accuracy, and sort ranked ones first."""
+    """Return `rows` with ranks by accuracy, those without a rank last; each unit of privacy has its own ranks."""
 
     def rank(row: Assessed) -> int:
         return 1 + sum(other.accuracy > row.accuracy for other in rows if other.ranked and other.unit == row.unit)
@@ -98,7 +99,7 @@ def _ranked(rows: list[Assessed]) -> list[Assessed]:
 
 
 def units(rows: Sequence[Assessed]) -> list[str]:
-    """Return the distinct texts of unit and adjacency of the ranked rows, those of single records first."""
+    """Return the distinct units of the ranked rows, such as "record, replaced"; those of single records come first."""
     return sorted({row.unit for row in rows if row.ranked}, key=lambda unit: (unit[:6] != "record", unit))
 
 
@@ -112,7 +113,7 @@ def leader(rows: Iterable[Assessed], unit: str, target: float) -> Assessed | Non
 
 
 def reported(rows: Iterable[Assessed], target: float) -> Assessed | None:
-    """Return the most accurate row whose reported ε could not be checked and is at most `target`; None without one."""
+    """Return the most accurate row of status unchecked whose reported ε is at most `target`; None without one."""
     unchecked = [row for row in rows if row.status is Status.UNCHECKED and row.epsilon <= target]
     return max(unchecked, key=lambda row: row.accuracy, default=None)
 
@@ -229,7 +230,7 @@ def _render(template: str, **values: Any) -> str:
 
 
 def _figure(name: str, rows: Sequence[Assessed]) -> str:
-    """Return the figure as SVG text, empty without a positive finite ε."""
+    """Return the figure of the data set `name` as SVG text; "" if no row has a positive, finite ε."""
     drawn = [row for row in rows if 0 < row.epsilon < math.inf]
     if not drawn:
         return ""
@@ -266,13 +267,13 @@ def _points(rows: Sequence[Assessed]) -> tuple[list[float], list[float]]:
 
 
 def _notes(row: Assessed) -> list[str]:
-    """Return distinct problem codes as words."""
+    """Return the codes of the row's problems as words, without repetition and without "not stated"."""
     codes = dict.fromkeys(problem.code for problem in row.problems if problem.code != "not-stated")
     return [code.replace("-", " ") for code in codes]
 
 
 def _spread(accuracy: Accuracy) -> str:
-    """Return standard deviation and binomial standard error in percent."""
+    """Return standard deviation and binomial standard error in percent as text, such as "0.21 / 0.15"."""
     return " / ".join(
         DASH if value is None else f"{100 * value:.2f}" for value in (accuracy.std, accuracy.binomial_error)
     )
@@ -284,7 +285,7 @@ def _public(data: Data) -> str:
 
 
 def _facts(assessed: Assessed) -> Iterator[tuple[str, str]]:
-    """Yield terms and texts for the section of an entry."""
+    """Yield pairs of a term, such as "Reported", and its text for the section on an entry."""
     entry, bound = assessed.entry, assessed.bound
     paper, data, accuracy, making = entry.paper, entry.data, entry.accuracy, entry.making
     yield "Source", ", ".join(filter(None, [paper.title, paper.authors, str(paper.year or ""), paper.url, paper.code]))
@@ -315,7 +316,7 @@ def _facts(assessed: Assessed) -> Iterator[tuple[str, str]]:
 
 
 def _plain(content: Mapping[str, Any]) -> str:
-    """Return a nested JSON object as pairs of name and value in text."""
+    """Return `content` as text, such as "type = votes, name = gnmax, sigma = 40"; nested objects lose their names."""
     parts = []
     for name, value in content.items():
         if isinstance(value, Mapping):
@@ -328,7 +329,7 @@ def _plain(content: Mapping[str, Any]) -> str:
 
 
 def _papers(root: Path, evidence: pd.DataFrame, entries: Sequence[Assessed]) -> list[dict[str, Any]]:
-    """Return counts of verdicts, entries and corrections per paper for the template."""
+    """Return one dict per paper for the template: counts of verdicts, of entries by status, and of corrections."""
     corrected = corrections(root / "docs" / "explanation" / "corrections.md")
     counts = {str(row["paper"]): row for row in count_by_paper(evidence).to_dict("records")}
     others = [one.entry.paper.title for one in entries if one.entry.origin is not Origin.KEPT]
@@ -349,7 +350,7 @@ def _papers(root: Path, evidence: pd.DataFrame, entries: Sequence[Assessed]) -> 
 
 
 def _failures(evidence: pd.DataFrame, entries: Sequence[Assessed]) -> list[str]:
-    """Return sentences on values of ε that are unsound, violated or unproved."""
+    """Return sentences on published values that are unsound and on entries that are violated or unproved."""
     sentences = []
     unsound = evidence[evidence["verdict"] == Verdict.UNSOUND]
     if not unsound.empty:
@@ -374,7 +375,7 @@ def _values_page(evidence: pd.DataFrame, reference: Path) -> str:
 
 
 def _value_row(row: dict[Any, Any]) -> dict[str, Any]:
-    """Return the evidence on a published value with texts for the template."""
+    """Return `row`, the evidence on one published value, with texts for the template added."""
 
     def shown(value: float) -> str:
         return f"{100 * value:.2f} %" if is_accuracy(row["quantity"]) else f"{value:.4g}"

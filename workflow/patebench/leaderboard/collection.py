@@ -115,7 +115,8 @@ def assess_all(root: Path) -> list[Assessed]:
     """Return every entry of the repository at `root` with its assessment.
 
     Entries written by hand come first, then entries of the runs in results/reference, then entries of values that
-    papers publish. Raises PatebenchError for a file that is not an entry.
+    papers publish, unless one written by hand states the same result. Raises PatebenchError for a file that is not an
+    entry.
     """
     written = [assess(read_entry(path), path.parent) for path in written_files(root)]
     known = {_number_of(assessed.entry) for assessed in written}
@@ -124,7 +125,7 @@ def assess_all(root: Path) -> list[Assessed]:
 
 
 def _number_of(entry: Entry) -> tuple[str, float, float | None]:
-    """Return data set, ε and mean accuracy, which identify a result."""
+    """Return data set, ε and mean accuracy of `entry`, which together identify its result."""
     return entry.data.private, entry.claim.epsilon, None if entry.accuracy is None else entry.accuracy.mean
 
 
@@ -134,7 +135,10 @@ def written_files(root: Path) -> list[Path]:
 
 
 def kept_entries(root: Path) -> Iterator[Entry]:
-    """Yield one entry per student (with its worst-case ε) and private model (with its stated ε) of all kept runs."""
+    """Yield one entry for each student and each private model of all kept runs.
+
+    The ε of a student is its worst-case ε; the ε of a private model is the one that its run states.
+    """
     import yaml
 
     listed = root / _KEPT / "runs.yaml"
@@ -174,7 +178,10 @@ def kept_entries(root: Path) -> Iterator[Entry]:
 
 
 def _by_seed(archive: Path) -> dict[tuple[str, ...], dict[str, float]]:
-    """Read each model's accuracies by seed from the archive of a kept run."""
+    """Return the accuracies by seed of all students and private models in the archive of a kept run.
+
+    The key of a model consists of its values in the columns that `_SETTINGS` lists.
+    """
     found: dict[tuple[str, ...], dict[str, float]] = {}
     if not archive.is_file():
         return found
@@ -192,7 +199,7 @@ def _by_seed(archive: Path) -> dict[tuple[str, ...], dict[str, float]]:
 
 
 def _base(dataset: str) -> str:
-    """Return the original of a data set: "cifar10-jpeg" for "cifar10-jpeg-imagenet"."""
+    """Return the data set of which `dataset` is a variant: "cifar10-jpeg" for "cifar10-jpeg-imagenet"."""
     dataset = dataset.replace("fashion-mnist", "fashion_mnist")
     known = [name for name in _CLASSES if f"{dataset}-".startswith(f"{name}-") and name != "cifar10-jpeg-30000"]
     return max(known, key=len, default=dataset)
@@ -217,7 +224,10 @@ def _making(run: str, manifest: Mapping[str, Any]) -> Making:
 def _of_student(
     row: Mapping[str, str], audits: list[dict[str, str]], config: Mapping[str, Any], paper: Paper
 ) -> Entry | None:
-    """Return the entry of a student, None without a worst-case ε."""
+    """Return the entry of the student in `row` of a kept table; None if it has no worst-case ε.
+
+    `audits` are the rows of the table of audits, and `config` is the configuration of the run.
+    """
     if not row["worst_case_epsilon_mean"]:
         return None
     parameters = {name: float(value) for name, value in _options(row["noise"]).items()}
@@ -264,7 +274,7 @@ def _of_student(
 
 
 def _of_model(row: Mapping[str, str], config: Mapping[str, Any], paper: Paper) -> Entry:
-    """Return the entry of a private model from a kept table."""
+    """Return the entry of the private model in `row` of a kept table; `config` is the configuration of its run."""
     system = row.get("system", ALL_SYSTEMS[PETDL])
     note, form, samples = "", row["form"], row.get("public_samples") or row["samples"]
     unit, change = _ADJACENCIES[row.get("adjacency", Adjacency.REPLACE_TEACHER)]
@@ -294,7 +304,7 @@ def _of_model(row: Mapping[str, str], config: Mapping[str, Any], paper: Paper) -
 
 
 def _noisy_sums(row: Mapping[str, str]) -> GaussianComposition | None:
-    """Return the noisy sums of a corrected variant of PET-DL (Sun et al. 2019)."""
+    """Return the composition of all noisy sums in a sound form of PET-DL (Sun et al. 2019); None without noise."""
     if not row.get("noise"):
         return None
     hints = " with hints" if row["form"] == "noisy-knowledge" and int(row["hint_epochs"]) else ""
@@ -304,7 +314,7 @@ def _noisy_sums(row: Mapping[str, str]) -> GaussianComposition | None:
 
 
 def _dpsgd(row: Mapping[str, str]) -> SampledGaussian:
-    """Return the steps of a model trained with DP-SGD."""
+    """Return all steps of the model in `row`, trained with DP-SGD, with the noise that its target ε requires."""
     options, steps = _options(row["private_model"]), int(row["queries"])
     rate = float(options.get("rate", DPSGD_FORMS[row["form"]].rate))
     # The smallest noise multiplier that reaches the target ε, as in training.
@@ -313,7 +323,10 @@ def _dpsgd(row: Mapping[str, str]) -> SampledGaussian:
 
 
 def _on_features(model: str) -> GaussianComposition | PureSteps:
-    """Return the releases of a method that trains on features of a public encoder."""
+    """Return the composition of all releases of a method that trains on features of a public encoder.
+
+    `model` is the name of the method with its options, as in the column private_model.
+    """
     name, options = model.partition("_")[0], _options(model)
     epsilon, delta = float(options["epsilon"]), float(options["delta"])
     own = {option: int(options[option]) for option in FEATURE_METHODS.fact(name, "options") if option in options}
@@ -328,7 +341,7 @@ def _on_features(model: str) -> GaussianComposition | PureSteps:
 
 
 def _private_knn(model: str) -> SampledGaussian:
-    """Return the noisy tests and answers of the corrected variant of Private-kNN."""
+    """Return the noisy tests and answers of sound Private-kNN; `model` is its name with its options."""
     options = _options(model)
     counts = {name: int(options[name]) for name in ("neighbours", "queries", "answers") if name in options}
     numbers: dict[str, Any] = {name: float(options[name]) for name in ("rate", "threshold", "sigma1", "sigma2")}
@@ -341,12 +354,15 @@ def _private_knn(model: str) -> SampledGaussian:
 
 
 def _options(name: str) -> dict[str, str]:
-    """Return the options in a name such as "sound_rate-0.15" by their names; a word without a value has ""."""
+    """Return the options in `name` as a dict: {"sound": "", "rate": "0.15"} for "sound_rate-0.15"."""
     return {option: value for option, _, value in (part.partition("-") for part in name.split("_"))}
 
 
 def _data(row: Mapping[str, str], use: str, samples: int, config: Mapping[str, Any]) -> Data:
-    """Return the private and public data behind a row of a kept table."""
+    """Return the private and public data of the model in `row` of a kept table.
+
+    `use` is the use of the public data, and `samples` their number. `config` is the configuration of the run.
+    """
     dataset, declared = row["dataset"], config.get("datasets", {}).get(row["dataset"], {})
     only = config.get("only") or list(config["experiments"])
     experiments = (config["experiments"][name] for name in only if name in config["experiments"])
@@ -363,7 +379,7 @@ def _data(row: Mapping[str, str], use: str, samples: int, config: Mapping[str, A
 
 
 def _facts_of(facts: Mapping[str, int], dataset: str) -> int | None:
-    """Look up a data set, or the one of which it is a variant."""
+    """Return the number in `facts` for `dataset` or for the data set of which it is a variant; None without one."""
     return facts.get(dataset, facts.get(_base(dataset)))
 
 
@@ -378,9 +394,9 @@ def _accuracy(row: Mapping[str, str]) -> Accuracy:
 
 
 def published_entries(root: Path) -> Iterator[Entry]:
-    """Yield an entry for each accuracy in config/published.csv for which the same row of the paper prints an ε.
+    """Yield an entry for each accuracy in config/published.csv if the paper prints an ε in the same row.
 
-    If several papers print the same pair of ε and accuracy for one setting, only the first is yielded.
+    If several papers print the same ε and accuracy for the same setting, only the first entry is yielded.
     """
     published = read_published(root / _PUBLISHED)
     epsilons = {
@@ -398,13 +414,13 @@ def published_entries(root: Path) -> Iterator[Entry]:
 
 
 def _row(value: Value) -> tuple[str | None, ...]:
-    """Return the fields that a printed accuracy shares with its ε."""
+    """Return the fields of `value` that an accuracy and an ε share if the paper prints them in one row."""
     # NZC 2020 (Sun et al.) prints two mechanisms in one row: “Clean Votes” and its own labels.
     return value.paper, value.table, value.row, value.dataset, value.mechanism
 
 
 def _of_value(value: Value, epsilon: float) -> Entry:
-    """Return the entry of a printed accuracy and the ε in its row."""
+    """Return the entry of the accuracy `value`, which a paper prints in the same row as `epsilon`."""
     authors, year = _PAPERS.get(value.paper, (None, None))
     of_records = value.mechanism in SYSTEMS
     system = ALL_SYSTEMS.get(value.mechanism) or in_words(value.mechanism or "")
@@ -430,7 +446,7 @@ def _of_value(value: Value, epsilon: float) -> Entry:
 
 
 def _printed_mechanism(value: Value) -> Release | None:
-    """Return the printed mechanism, None if its parameters or queries are not stated."""
+    """Return the mechanism of a published value; None if its parameters or queries are not printed."""
     if value.mechanism == PETDL:
         return _PETDL_NOISE
     if value.mechanism not in MECHANISMS or not value.parameters or not value.queries:

@@ -44,14 +44,14 @@ class Unit(StrEnum):
 
 
 class Change(StrEnum):
-    """Change of one unit between adjacent data sets."""
+    """Change of one record, label, shard or owner (the unit of privacy) between adjacent data sets."""
 
     REPLACED = "replaced"
     ADDED_OR_REMOVED = "added or removed"
 
 
 class Origin(StrEnum):
-    """Origin of an entry."""
+    """Origin of an entry: a kept run, a published value, or a file written by hand."""
 
     KEPT = "kept run"
     PUBLISHED = "published value"
@@ -92,7 +92,7 @@ class Privacy(_Part):
 
 
 class Claim(_Part):
-    """Reported ε."""
+    """ε as the paper or run reports it, and its kind."""
 
     epsilon: Epsilon
     kind: Kind = Field(description="Kind of the reported ε; worst_case if it holds for all data.")
@@ -117,7 +117,7 @@ class VoteMechanism(_Part):
 
 
 class Steps(_Part):
-    """Equal noisy steps on samples of the records."""
+    """Noisy steps with equal parameters, each on a random sample of the records."""
 
     sampling: Literal["poisson", "shuffled"] | None = Field(
         None, description="Poisson sampling, or batches of shuffled records, which get no privacy amplification."
@@ -128,7 +128,7 @@ class Steps(_Part):
 
 
 class SampledGaussian(_Part):
-    """DP-SGD, or any other steps of the Gaussian mechanism on samples of the records."""
+    """DP-SGD, or any other Gaussian mechanisms that are each applied to a random sample of the records."""
 
     type: Literal["dp-sgd"]
     parts: list[Steps] = Field(min_length=1, description="Steps of each kind.")
@@ -140,7 +140,7 @@ class SampledGaussian(_Part):
 
 
 class Table(_Part):
-    """Tables of the votes of records, with Gaussian noise on each cell; each vote has an L2 norm of at most 1.
+    """Tables of the votes of records, with Gaussian noise on each cell; a record's votes have an L2 norm of at most 1.
 
     If the unit is a label, each vote occupies only the cells of its label, so votes for two labels are orthogonal.
     """
@@ -153,7 +153,7 @@ class Table(_Part):
 
 
 class GaussianComposition(_Part):
-    """Composition of Gaussian mechanisms for the stated unit and adjacency, by its parameter μ."""
+    """Composition of Gaussian mechanisms that together are μ-GDP for the stated unit and adjacency."""
 
     type: Literal["gaussian"]
     mu: float = Field(ge=0, description="μ of Gaussian differential privacy.")
@@ -182,7 +182,7 @@ Release = Annotated[
 
 
 class Accuracy(_Part):
-    """Test accuracy over the seeds."""
+    """Mean and spread of the test accuracy over the seeds."""
 
     mean: float = Field(ge=0, le=1)
     std: float | None = Field(None, ge=0, description="Sample standard deviation over the seeds.")
@@ -197,7 +197,7 @@ class Accuracy(_Part):
 
 
 class Hygiene(_Part):
-    """Use of the test set and of true labels."""
+    """Choices made with true labels or on the test set, which bias the accuracy."""
 
     true_labels: str | None = Field(None, description="Choices made with true labels; “none” if there were none.")
     best_on_test: bool | None = Field(None, description="True if the best of several test accuracies is reported.")
@@ -223,7 +223,7 @@ class Attachment(_Part):
 
 
 class Entry(_Part):
-    """Entry of the leaderboard."""
+    """Entry of the leaderboard: one method on one data set at one ε."""
 
     method: str = Field(min_length=1, description="Name of the method.")
     paper: Paper
@@ -259,7 +259,7 @@ def schema_text() -> str:
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object as a dictionary, and reject repeated names."""
+    """Return the pairs of name and value in a JSON object as a dictionary; raise ValueError for a repeated name."""
     content = dict(pairs)
     if len(content) < len(pairs):
         names = [name for name, _ in pairs]
