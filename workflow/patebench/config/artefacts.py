@@ -33,13 +33,12 @@ _CLASSES, _TRAINING = ClassParameters(), TeacherParameters()
 class Data:
     """Data set of an experiment: built-in, or declared under `datasets` in the configuration.
 
-    `loader` names the function that loads the data; if it is None, the data set is built-in and its function has its
-    name. `sources` are pairs of a configuration key ("private", "public" or "index") and a path. `declared` are pairs
-    of a key and JSON text: "table" with the columns of a table, or "images" with the resizing of images. `names_owners`
-    is True if the files state the owner of each record. `copy_of` is the built-in data set of which this one is a
-    modified copy, or None. `features` are encoders whose outputs replace the images. `long_tail` contains the numbers
-    of private samples of the first and the last class; between them the numbers fall exponentially. It is None if all
-    samples are used.
+    `loader` names the function that loads a declared data set; it is None for a built-in one. `sources` are pairs of a
+    configuration key ("private", "public" or "index") and a path. `declared` are pairs of a key and JSON text: "table"
+    with the columns of a table, or "images" with the resizing of images. `names_owners` is True if the files state the
+    owner of each record. `copy_of` is the built-in data set of which this one is a modified copy, or None. `features`
+    are encoders whose outputs replace the images. `long_tail` contains the numbers of private samples of the first and
+    the last class, between which the numbers fall exponentially; None to use all samples.
     """
 
     name: str
@@ -82,12 +81,11 @@ class Split:
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Teachers on disjoint shards of the private data.
+    """Teachers on disjoint shards of the private data; `teachers` is their number.
 
-    `teachers` is their number. `queries` states how queries are selected before any teacher votes; None if all samples
-    of the pool are queries. `work` contains the number of teachers per job and the outputs to store beside the votes.
-    If the votes are read from a file, `imported` describes this file, and `training` contains only the name of these
-    votes.
+    `queries` states how queries are selected before any teacher votes; None if all samples of the pool are queries.
+    `work` contains the number of teachers per job and the outputs to store beside the votes. If the votes are read from
+    a file, `imported` describes it, and `training` contains only the name of these votes.
     """
 
     split: Split
@@ -163,9 +161,8 @@ class Setting:
 class Round:
     """One round of active learning, in which the strategy in `selection` selects queries.
 
-    `setting` is the mechanism that labels these queries. `student` describes the student that is then trained on all
-    labels so far; the strategy of the next round uses its predictions. `before` is the previous round, or None for the
-    first one.
+    `setting` is the mechanism that labels these queries. `student` is then trained on all labels so far, and the
+    strategy of the next round uses its predictions. `before` is the previous round, or None for the first one.
     """
 
     ensemble: Ensemble
@@ -213,10 +210,8 @@ class LabelSet:
     ----------
     ensemble : the teachers whose votes are aggregated.
     setting : the mechanism and its parameters.
-    mode : source of the noise: seeded, or release.
     budget : (ε, δ) at which a release stops answering, or None.
-    round : with active learning, the last round; the queries are those of all rounds up to it. None for all queries of
-        the ensemble.
+    round : last of the rounds that select the queries; labels of earlier rounds are included. None for all queries.
     aggregators : number of aggregators that share the votes, or None if one party sums them.
     """
 
@@ -263,8 +258,7 @@ class LabelSet:
     def noise_options(self, ledger: str) -> Options:
         """Return the command options for the source of the noise.
 
-        These are `seed` and `stream` in seeded mode; in release mode, `release` and `ledger`, the folder of the
-        ledgers.
+        These are `seed` and `stream` or, in release mode, `release` and the folder `ledger`.
         """
         if self.mode is Mode.RELEASE:
             return {"release": True, "ledger": ledger}

@@ -79,7 +79,7 @@ class Agreement:
     def settle(self, folder: str, where: str, value: object) -> None:
         """Record that the configuration key `where` gives the artefact in `folder` this `value`.
 
-        Raises PatebenchError if the key of another experiment gave another value for the same setting of this artefact.
+        Raises PatebenchError if another experiment gave another value for the same setting of this artefact.
         """
         kind = where.rsplit(".", 1)[-1]
         place, known = self._known.setdefault((folder, kind), (where, value))
@@ -218,10 +218,9 @@ class _Expansion:
         return data
 
     def _check_mechanisms(self, grid: Iterable[Setting], sizes: Sequence[int], budget: bool) -> None:
-        """Raise PatebenchError if a mechanism in `grid` does not support the settings of this experiment.
+        """Raise PatebenchError if a mechanism in `grid` does not support this experiment.
 
-        It must support the numbers of teachers `sizes`, a release in release mode and, if `budget`, to stop at a
-        budget.
+        The experiment has ensembles of `sizes` teachers; `budget` is True if answering stops at an ε budget.
         """
         for setting in grid:
             with located(key_path(f"{self.where}.mechanisms", setting.mechanism)):
@@ -534,12 +533,12 @@ def check_among(where: str, value: object, allowed: Iterable[Any], what: str) ->
 
 
 def _entries(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
-    """Return pairs of a key and an entry of `values`, a list at the key `where`."""
+    """Return each entry of the list `values` with its own key; `where` is the key of the list."""
     return [(key_path(where, i), value) for i, value in enumerate(values)]
 
 
 def _places(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
-    """Return pairs of a key and an entry of `values`; a single entry has the key `where`, as it needs no list."""
+    """Return each entry of `values` with its key; a single entry has the key `where`, as it needs no list."""
     return [(where, values[0])] if len(values) == 1 else _entries(where, values)
 
 

@@ -33,7 +33,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def _count(self, node: yaml.Node) -> None:
-        """Count the values in `node`, where an alias counts as all its values; raise an error if they are too many."""
+        """Count the values in `node`; an alias counts as all values for which it stands. Too many raise an error."""
         # A node that contains an alias of itself has endlessly many values and is also refused here.
         self.values += 1
         if self.values > _VALUES:

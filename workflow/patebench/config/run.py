@@ -139,7 +139,7 @@ class Run:
         return needs is None or any(word in self.contents or word in self.records for word in needs)
 
     def access_options(self) -> str:
-        """Return the command options with the folder of data sets and for or against downloads, quoted for a shell."""
+        """Return the command options `root`, the folder of data sets, and `download`, quoted for a shell."""
         return shell_words({"root": self.data_root, "download": self.download})
 
     def ledger_environment(self) -> dict[str, str]:
@@ -348,7 +348,7 @@ class Run:
     def add_naming(self, split: Split, selection: SelectionParameters) -> None:
         """Add the public reference: clusters of the pool, each named by the true labels of its samples.
 
-        `selection` contains the number of clusters; each cluster has one prototype, which is a query.
+        `selection` contains the number of clusters.
         """
         self.add_split(split)
         folder = self.add_selection(split, selection)
@@ -364,7 +364,7 @@ class Run:
         *,
         encoder: bool = True,
     ) -> None:
-        """Add the private model that `stage` trains on the private data; `encoder` states if it uses the encoder."""
+        """Add the private model that `stage` trains on the private data; if `encoder`, this model uses the encoder."""
         self.add_split(split)
         kind = stage.removeprefix("train_")
         name, file = f"{split.name}/{kind.replace('_', '-')}/{parameters.slug}", f"{kind}.json"
@@ -423,9 +423,9 @@ class Run:
     ) -> None:
         """Add the output `file` in `folder`, made by the command of `stage` with `options`.
 
-        `job` ends the name of the job, by default `folder`. `record` is the kind of the file if figures and tables read
-        it. If several experiments add the same file, they must give the same options, except for the option `united`:
-        its lists are merged.
+        The job is called `stage`/`job`; by default, `job` is `folder`. `record` is the kind of the file if figures and
+        tables read it. Several experiments may add the same file with the same options; only lists of the option
+        `united` may differ, and are merged.
         """
         target = f"{folder}/{file}"
         known = self.options.get(target)
@@ -445,5 +445,5 @@ class Run:
 
 
 def audit_name(data: Data, teachers: int, setting: Setting) -> str:
-    """Return the folder for the audit of `setting`, a mechanism, with `teachers` teachers and the classes of `data`."""
+    """Return the folder for the audit of the mechanism `setting` with `teachers` teachers and the classes of `data`."""
     return f"{data.name}/audit/teachers-{teachers}/{setting.name}"

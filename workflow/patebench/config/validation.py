@@ -154,7 +154,7 @@ def _outline(data: Data, root: Path) -> Outline | None:
 def _data_checks(
     where: str, settings: ExperimentSettings, mode: Mode, data: Data, known: Outline
 ) -> Iterator[Callable[[], object]]:
-    """Yield functions that compare an experiment with the outline `known` of its data; each raises PatebenchError."""
+    """Yield functions that compare an experiment with the outline `known` of its data; a mismatch raises an error."""
     yield partial(_check_public, where, settings, data.name, known)
     if settings.encoder is not None:
         yield partial(_at, f"{where}.encoder", features.check_input, settings.encoder, known.shape)
@@ -198,7 +198,7 @@ def _check_ensembles(where: str, settings: EnsembleSettings, mode: Mode, data: D
 
 
 def _models(where: str, settings: Parameters) -> Iterator[tuple[str, str]]:
-    """Yield pairs of a key and a machine-learning model for all models in `settings`, which are at the key `where`."""
+    """Yield pairs of key and name for each machine-learning model in `settings`; `where` is the key of `settings`."""
     for key in type(settings).model_fields:
         value, path = getattr(settings, key), f"{where}.{key}"
         if key == "model" and value is not None:

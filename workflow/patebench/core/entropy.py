@@ -191,7 +191,7 @@ def _up(scale: float) -> float:
 
 
 def _noise(measurement: Any, size: Size) -> Integers:
-    """Draw OpenDP's noise of shape `size`, added to zeros; `measurement` makes the measurement for a domain."""
+    """Draw noise of shape `size`: apply to zeros the OpenDP measurement that `measurement` makes for a domain."""
     from opendp.domains import atom_domain, vector_domain
     from opendp.mod import enable_features
 

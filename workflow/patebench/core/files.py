@@ -68,8 +68,7 @@ class Layout:
 
     `fields` maps the name of each array to its requirements, and `meta` names the entries of the metadata. `parents`
     names those entries that are digests of the artefacts from which this one was made. If an entry is missing, the
-    error message ends with the advice `older`; for any other fault, with `again`, by default to delete and recreate the
-    file.
+    message gives the advice `older`; for any other fault, the advice `again`, by default to recreate the file.
     """
 
     kind: str
@@ -95,8 +94,7 @@ class Artefact:
     def require(self, entry: str, expected: object, of: str) -> None:
         """Raise ArtefactError unless `meta[entry]` equals `expected`.
 
-        `expected` is the value in another artefact, usually a digest, and `of` is the name of that artefact in the
-        message.
+        `expected` is the value in another artefact, usually a digest; the message calls this artefact `of`.
         """
         if self.meta.get(entry) != expected:
             fix = "give files of one release" if self.meta.get("mode") == "release" else None

@@ -41,9 +41,9 @@ def imported(target: str) -> Any:
 
 
 def called_with(*arguments: str, by_name: bool = False) -> FaultOf:
-    """Return a check whether an object can be called with arguments of the names `arguments`.
+    """Return a function that checks if an object can be called with arguments named `arguments`.
 
-    The check returns None, or a message if the call is impossible. Arguments are passed by position, or as keywords if
+    It returns None, or a message if the call is impossible. Arguments are passed by position, or as keywords if
     `by_name`. With keywords, the object may require further arguments.
     """
 
@@ -64,9 +64,9 @@ def called_with(*arguments: str, by_name: bool = False) -> FaultOf:
 
 
 def instance_of(target: str) -> FaultOf:
-    """Return a check whether an object is an instance of `target`, a class given as "module:class".
+    """Return a function that checks if an object is an instance of `target`, a class given as "module:class".
 
-    The check returns None, or a message if the object is no instance. It imports the class when it is called.
+    It returns None, or a message if the object is no instance. It imports the class when it is called.
     """
 
     def fault_of(thing: object) -> str | None:

@@ -18,7 +18,7 @@ from patebench.core.text import plural
 
 
 def hash_names(names: Iterable[str]) -> NDArray[np.int64]:
-    """Return a 63-bit hash of each name as an array (names,); it depends on this name only."""
+    """Return a 63-bit hash of each name as an array (names,); each hash depends on its name only."""
     digests = b"".join(hashlib.blake2b(os.fsencode(name), digest_size=8).digest() for name in names)
     return (np.frombuffer(digests, dtype="<u8") >> np.uint64(1)).astype(np.int64)
 
@@ -38,9 +38,9 @@ def hash_samples(x: NDArray[Any]) -> NDArray[np.uint64]:
 def order_by_content(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.intp]:
     """Return the positions (samples,) that sort samples by a hash of their content, independently of their labels.
 
-    For data of which only the labels are private. A loader may sort samples by label, so public results that depend on
-    the order of samples use this order. The samples are `arrays["x"]` or, if `x` contains features of images, these
-    images: `arrays["images"]`. Raises PatebenchError for identical samples, whose order could depend on their labels.
+    If only the labels are private, public results use this order, since a loader may sort samples by label. The samples
+    are `arrays["x"]` or, if `x` contains features of images, these images: `arrays["images"]`. Raises PatebenchError
+    for identical samples, whose order could depend on their labels.
     """
     hashes = hash_samples(arrays.get("images", arrays["x"]))
     order = np.argsort(hashes, kind="stable")

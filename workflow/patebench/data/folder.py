@@ -125,8 +125,8 @@ def unlike_others(copies: Path, private: str | None = None, **others: str) -> It
 
     The image is red; in one copy, it also has a class of its own. The stage `adjacency` audits whether such a private
     record changes public outputs. Yields tuples of the kind of change, its description, and the path of the changed
-    folder. The changed folders lie below `copies` and consist of links. Yields nothing for images that an index lists.
-    Other options of `load` have no effect.
+    folder, which lies below `copies` and consists of links. Yields nothing for images that an index lists. Other
+    options of `load` are ignored.
     """
     if private is None:
         return
