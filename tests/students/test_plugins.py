@@ -128,7 +128,7 @@ def test_a_configuration_may_name_it() -> None:
     run = validate(copy.deepcopy(CONFIG))
     students = [options for path, options in run.options.items() if path.endswith("/student.json")]
     assert {options["method"] for options in students} == {"majority"}
-    last = {labels.round for labels in run.experiments[0].label_sets if labels.round and labels.round.before}
+    last = {labels.round for labels in run.experiments[0].label_sets if labels.round and labels.round.previous}
     selected = {tuple(each.selection.strategy for each in round.rounds) for round in last}
     assert selected == {("last", "last"), ("random", "brightest")}
     wrong = copy.deepcopy(CONFIG)

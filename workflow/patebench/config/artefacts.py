@@ -162,7 +162,7 @@ class Round:
     """One round of active learning, in which the strategy in `selection` selects queries.
 
     `setting` is the mechanism that labels these queries. `student` is then trained on all labels so far, and the
-    strategy of the next round uses its predictions. `before` is the previous round, or None for the first one.
+    strategy of the next round uses its predictions. `previous` is the round before this one, None for the first round.
     """
 
     ensemble: Ensemble
@@ -170,12 +170,12 @@ class Round:
     selection: SelectionParameters
     student: StudentParameters
     mode: Mode
-    before: "Round | None" = None
+    previous: "Round | None" = None
 
     @property
     def rounds(self) -> list["Round"]:
         """Return all rounds from the first to this one."""
-        return [*(self.before.rounds if self.before else []), self]
+        return [*(self.previous.rounds if self.previous else []), self]
 
     @property
     def total(self) -> int:

@@ -133,7 +133,7 @@ class _Expansion:
             raise PatebenchError(line, code="missing", where=f"{where}.ensembles")
         self.run.check_size_of_delta(f"{where}.accounting.delta", accounting.delta, max(sizes))
         for key in ("dpsgd", "private_knn", "feature_methods", "petdl"):
-            for path, models in _entries(f"{where}.{key}", getattr(settings, key)):
+            for path, models in _keyed_entries(f"{where}.{key}", getattr(settings, key)):
                 self._refuse_in_release(path, "its noise is drawn from a seed")
                 if models.delta is not None:
                     self.run.check_size_of_delta(f"{path}.delta", models.delta, None)
@@ -174,7 +174,7 @@ class _Expansion:
             if getattr(self.settings, key):
                 line = f"no theorem covers it if only labels are private ({self.where}.protects); leave the key out"
                 raise PatebenchError(line, code="labels", where=f"{self.where}.{key}")
-        for where, ensembles in _entries(f"{self.where}.ensembles", self.settings.ensembles):
+        for where, ensembles in _keyed_entries(f"{self.where}.ensembles", self.settings.ensembles):
             if Change.REPLACE not in PARTITIONS.fact(ensembles.partition.strategy, "protects"):
                 line = "private labels need one record per teacher, assigned at random; leave the key out"
                 raise PatebenchError(line, code="labels", where=f"{where}.partition")
@@ -194,7 +194,7 @@ class _Expansion:
         """Return all T, in ascending order, for which the ε of labelling the first T queries is computed."""
         where, pool = f"{self.where}.accounting.queries", self.selected or self.settings.pool
         wanted = self.settings.accounting.queries or (pool,)
-        for path, count in _places(where, wanted):
+        for path, count in _keyed_values(where, wanted):
             if self.selected and count > pool:
                 line = f"{count} exceeds the {plural(pool, 'query')} that the teachers vote on; leave it out"
                 raise PatebenchError(line, code="bound", where=path)
@@ -224,7 +224,7 @@ class _Expansion:
         """
         for setting in grid:
             with located(key_path(f"{self.where}.mechanisms", setting.mechanism)):
-                mechanism = self._suitable(setting)
+                mechanism = self._supported_mechanism(setting)
                 for teachers in sizes:
                     mechanism.per_query_cost(teachers, _ANY_CLASSES)  # refuses too few teachers
                     if isinstance(mechanism, NoiseShares):
@@ -233,7 +233,7 @@ class _Expansion:
                     check_budget(setting.mechanism, mechanism, min(sizes), _ANY_CLASSES)
                     self._check_not_secure(setting, "answering cannot stop at a budget; leave out accounting.budget")
 
-    def _suitable(self, setting: Setting, teachers: set[int] | None = None) -> Mechanism:
+    def _supported_mechanism(self, setting: Setting, teachers: set[int] | None = None) -> Mechanism:
         """Return the mechanism of `setting`; raise PatebenchError if it does not support this experiment.
 
         The experiment may need a release, abstentions, weighted votes, or privacy for labels alone. Abstentions and
@@ -258,7 +258,7 @@ class _Expansion:
             raise PatebenchError(line, code="secure")
 
     def _ensembles(self, split: Split) -> Iterator[Ensemble]:
-        for where, settings in _entries(f"{self.where}.ensembles", self.settings.ensembles):
+        for where, settings in _keyed_entries(f"{self.where}.ensembles", self.settings.ensembles):
             if settings.partition.owners is not None:
                 _check_exists(f"{where}.partition.owners", settings.partition.owners)
             partition = settings.partition.chosen_in(self.run.mode, names_owners=split.data.names_owners)
@@ -285,7 +285,7 @@ class _Expansion:
 
     def _imported(self, split: Split) -> Iterator[Ensemble]:
         """Yield the ensembles whose votes are read from a file."""
-        for where, settings in _entries(f"{self.where}.votes", self.settings.votes):
+        for where, settings in _keyed_entries(f"{self.where}.votes", self.settings.votes):
             self._refuse_in_release(where, "published votes protect nobody")
             self._check_whole_pool(where, "the file determines the queries")
             if split.data.loader and split.data.copy_of is None:
@@ -335,43 +335,43 @@ class _Expansion:
             line = f"{why}, but {self.where}.queries selects {self.selected} queries; leave out one of the two"
             raise PatebenchError(line, code="queries", where=where)
 
-    def _check_accounted(self, where: str, numbers: Sequence[int] | None, accounted: Sequence[int]) -> Sequence[int]:
+    def _accounted_queries(self, where: str, numbers: Sequence[int] | None, accounted: Sequence[int]) -> Sequence[int]:
         """Return `numbers`, or the largest entry of `accounted` if no numbers are given.
 
         `accounted` contains the numbers of queries for which ε is computed. Raises PatebenchError if one of `numbers`
         is not among them; the message starts with the key `where`.
         """
-        for path, count in _places(f"{where}.queries", numbers or ()):
+        for path, count in _keyed_values(f"{where}.queries", numbers or ()):
             check_among(path, count, accounted, "among this experiment's accounting.queries")
         return numbers or (max(accounted),)
 
-    def _students(self, pool: Sequence[LabelSet], accounted: Sequence[int]) -> None:
-        """Add the students that learn from the label sets `pool`, each from a number of queries in `accounted`."""
-        for where, settings in _entries(f"{self.where}.students", self.settings.students):
+    def _students(self, label_sets: Sequence[LabelSet], accounted: Sequence[int]) -> None:
+        """Add the students of `label_sets`; each learns from the first queries, whose number is in `accounted`."""
+        for where, settings in _keyed_entries(f"{self.where}.students", self.settings.students):
             parameters = StudentParameters.of(settings)
-            chosen = _choose(where, settings.teachers, [labels.ensemble for labels in pool])
-            numbers = self._check_accounted(where, settings.queries, accounted)
+            chosen = _select_ensembles(where, settings.teachers, [labels.ensemble for labels in label_sets])
+            numbers = self._accounted_queries(where, settings.queries, accounted)
             wanted = mechanism_settings(f"{where}.mechanisms", settings.mechanisms)
-            declared = dict.fromkeys(labels.setting.name for labels in pool)
+            declared = dict.fromkeys(labels.setting.name for labels in label_sets)
             for setting in wanted:
                 path = f"{where}.mechanisms.{setting.mechanism}"
                 check_among(path, setting.name, declared, "among this experiment's mechanisms")
-            for labels in pool:
+            for labels in label_sets:
                 if labels.ensemble in chosen and labels.setting in wanted:
                     for queries in numbers:
                         self.run.add_student(labels, parameters, queries)
 
     def _rounds(self, ensembles: Sequence[Ensemble]) -> None:
         """Add active learning: for each round, a label set and a student."""
-        for where, settings in _entries(f"{self.where}.rounds", self.settings.rounds):
+        for where, settings in _keyed_entries(f"{self.where}.rounds", self.settings.rounds):
             self._check_whole_pool(where, "rounds select their own queries")
             parameters = StudentParameters.of(settings)
-            chosen = _choose(where, settings.teachers, ensembles)
+            chosen = _select_ensembles(where, settings.teachers, ensembles)
             _check_pool(f"{where}.queries", [sum(settings.queries)], self.settings.pool)
             grid = mechanism_settings(f"{where}.mechanisms", settings.mechanisms)
             for setting in grid:
                 with located(f"{where}.mechanisms.{setting.mechanism}"):
-                    mechanism = self._suitable(setting, {ensemble.teachers for ensemble in chosen})
+                    mechanism = self._supported_mechanism(setting, {ensemble.teachers for ensemble in chosen})
                     check_adaptive(setting.mechanism, mechanism)
                     self._check_not_secure(setting, "rounds are not possible; leave out secure or rounds")
             for ensemble, setting, strategy in itertools.product(chosen, grid, settings.strategy):
@@ -382,11 +382,11 @@ class _Expansion:
 
     def _distil(self, ensembles: Sequence[Ensemble]) -> None:
         """Add the networks that are distilled from the teachers' probabilities."""
-        for where, settings in _entries(f"{self.where}.distillation", self.settings.distillation):
+        for where, settings in _keyed_entries(f"{self.where}.distillation", self.settings.distillation):
             self._refuse_in_release(where, "distillation is not private")
             self._check_whole_pool(where)
             _check_pool(f"{where}.samples", settings.samples, self.settings.pool)
-            chosen = _choose(where, settings.teachers, ensembles)
+            chosen = _select_ensembles(where, settings.teachers, ensembles)
             parameters = DistilParameters.of(settings)
             parameters = parameters.model_copy(update={"samples": tuple(sorted(parameters.samples))})
             for ensemble in chosen:
@@ -399,10 +399,10 @@ class _Expansion:
 
     def _petdl(self, ensembles: Sequence[Ensemble]) -> None:
         """Add the students of PET-DL."""
-        for where, settings in _entries(f"{self.where}.petdl", self.settings.petdl):
+        for where, settings in _keyed_entries(f"{self.where}.petdl", self.settings.petdl):
             self._check_whole_pool(where)
             _check_pool(f"{where}.samples", settings.samples or (), self.settings.pool)
-            chosen = _choose(where, settings.teachers, ensembles)
+            chosen = _select_ensembles(where, settings.teachers, ensembles)
             grid = self._combinations(where, settings, PetdlParameters)
             for ensemble in chosen:
                 _check_hints(where, ensemble, grid)
@@ -431,14 +431,14 @@ class _Expansion:
             _check_pool(f"{self.where}.public_reference.clusters", named.clusters, pool)
             for clusters in named.clusters:
                 self.run.add_naming(split, SelectionParameters(strategy=_CLUSTERS, queries=clusters))
-        for where, entry in _entries(f"{self.where}.dpsgd", settings.dpsgd):
+        for where, entry in _keyed_entries(f"{self.where}.dpsgd", settings.dpsgd):
             for dpsgd in self._combinations(where, entry, DpsgdParameters):
                 self.run.add_private_model("train_dpsgd", split, dpsgd, encoder=DPSGD_FORMS[dpsgd.form].from_encoder)
-        for where, knn_entry in _entries(f"{self.where}.private_knn", settings.private_knn):
+        for where, knn_entry in _keyed_entries(f"{self.where}.private_knn", settings.private_knn):
             _check_pool(f"{where}.queries", [knn_entry.queries], pool)
             for knn in self._combinations(where, knn_entry, PrivateKnnParameters):
                 self.run.add_private_model("train_private_knn", split, knn)
-        for where, method_entry in _entries(f"{self.where}.feature_methods", settings.feature_methods):
+        for where, method_entry in _keyed_entries(f"{self.where}.feature_methods", settings.feature_methods):
             if protects_only_labels(method_entry.method) != bool(settings.protects):
                 unit = "whole records, but this experiment labels alone"
                 unit = unit if settings.protects else "labels alone, but this experiment whole records"
@@ -454,20 +454,20 @@ class _Expansion:
             for method in self._combinations(where, method_entry, FeatureMethodParameters):
                 self.run.add_private_model("train_on_features", split, method)
 
-    def _audits(self, settings: AuditSettings, pool: Sequence[LabelSet], accounted: Sequence[int]) -> None:
-        """Add an audit for each pair of a mechanism and an ensemble in the label sets `pool`."""
+    def _audits(self, settings: AuditSettings, label_sets: Sequence[LabelSet], accounted: Sequence[int]) -> None:
+        """Add an audit for each pair of a mechanism and an ensemble in `label_sets`."""
         where, delta = f"{self.where}.audit", self.settings.accounting.delta
-        chosen = _choose(where, settings.teachers, [labels.ensemble for labels in pool])
-        queries = sorted(self._check_accounted(where, settings.queries, accounted))
+        chosen = _select_ensembles(where, settings.teachers, [labels.ensemble for labels in label_sets])
+        queries = sorted(self._accounted_queries(where, settings.queries, accounted))
         agreed = {"runs": settings.runs, "confidence": settings.confidence, "delta": delta}
-        for ensemble, setting in dict.fromkeys((labels.ensemble, labels.setting) for labels in pool):
+        for ensemble, setting in dict.fromkeys((labels.ensemble, labels.setting) for labels in label_sets):
             if ensemble in chosen:
-                world = ensemble.split.data, ensemble.teachers, setting
+                audited = ensemble.split.data, ensemble.teachers, setting
                 for key, value in agreed.items():
-                    self.agreement.settle(audit_name(*world), f"{where}.{key}", value)
-                self.run.add_audit(*world, queries, delta, AuditParameters.of(settings))
+                    self.agreement.settle(audit_name(*audited), f"{where}.{key}", value)
+                self.run.add_audit(*audited, queries, delta, AuditParameters.of(settings))
                 if not ensemble.has_pool:
-                    self.run.audited_votes[audit_name(*world)] = [f"{self.run.results}/{ensemble.name}/votes.npz"]
+                    self.run.audited_votes[audit_name(*audited)] = [f"{self.run.results}/{ensemble.name}/votes.npz"]
 
 
 def own_data(name: str, settings: DatasetSettings) -> Data:
@@ -513,7 +513,9 @@ def mechanism_settings(where: str, grid: Grid) -> list[Setting]:
             allowed = MECHANISMS.load(name).parameter_names()
         for parameter in values:
             check_among(f"{here}.{parameter}", parameter, allowed, f"a parameter of {name}")
-        columns = [[(place, key, value) for place, value in _places(f"{here}.{key}", values[key])] for key in values]
+        columns = [
+            [(place, key, value) for place, value in _keyed_values(f"{here}.{key}", values[key])] for key in values
+        ]
         for row in itertools.product(*columns):
             with located(row[0][0] if len(row) == 1 else here):
                 mechanism = make_mechanism(name, {key: value for _, key, value in row})
@@ -532,19 +534,19 @@ def check_among(where: str, value: object, allowed: Iterable[Any], what: str) ->
         raise PatebenchError(line, code="unknown-name", where=where)
 
 
-def _entries(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
+def _keyed_entries(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
     """Return each entry of the list `values` with its own key; `where` is the key of the list."""
     return [(key_path(where, i), value) for i, value in enumerate(values)]
 
 
-def _places(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
+def _keyed_values(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
     """Return each entry of `values` with its key; a single entry has the key `where`, as it needs no list."""
-    return [(where, values[0])] if len(values) == 1 else _entries(where, values)
+    return [(where, values[0])] if len(values) == 1 else _keyed_entries(where, values)
 
 
-def _check_pool(where: str, queries: Sequence[int], pool: int) -> None:
-    """Raise PatebenchError if a number in `queries`, at the key `where`, exceeds the number of samples `pool`."""
-    for place, value in _places(where, queries):
+def _check_pool(where: str, numbers: Sequence[int], pool: int) -> None:
+    """Raise PatebenchError if a number in `numbers`, at the key `where`, exceeds the number of samples `pool`."""
+    for place, value in _keyed_values(where, numbers):
         if value > pool:
             line = f"{value} exceeds the size of the pool, {plural(pool, 'sample')}; use at most {pool}"
             raise PatebenchError(line, code="bound", where=place)
@@ -572,11 +574,11 @@ def _selections(
     # Few records may be near a random sample, so prototypes (samples near cluster means) are selected first.
     if ensemble.votes_in_rounds and first != strategy:
         first = _CLUSTERS
-    before: Round | None = None
+    previous: Round | None = None
     for size in sizes:
-        selection = SelectionParameters(strategy=strategy if before else first, queries=size)
-        before = Round(ensemble, setting, selection, student, mode, before)
-        yield before
+        selection = SelectionParameters(strategy=strategy if previous else first, queries=size)
+        previous = Round(ensemble, setting, selection, student, mode, previous)
+        yield previous
 
 
 def _check_hints(where: str, ensemble: Ensemble, grid: Iterable[PetdlParameters]) -> None:
@@ -596,12 +598,12 @@ def _check_hints(where: str, ensemble: Ensemble, grid: Iterable[PetdlParameters]
         raise PatebenchError(line, code="knowledge", where=f"{where}.hint_epochs")
 
 
-def _choose(where: str, wanted: Sequence[int] | None, ensembles: Sequence[Ensemble]) -> list[Ensemble]:
-    """Return the `ensembles` whose number of teachers is in `wanted`, or all if no number is given."""
+def _select_ensembles(where: str, teachers: Sequence[int] | None, ensembles: Sequence[Ensemble]) -> list[Ensemble]:
+    """Return the `ensembles` whose number of teachers is in `teachers`, or all if no number is given."""
     sizes = sorted({ensemble.teachers for ensemble in ensembles})
-    for place, size in _places(f"{where}.teachers", wanted or ()):
+    for place, size in _keyed_values(f"{where}.teachers", teachers or ()):
         check_among(place, size, sizes, "a number of teachers of this experiment's ensembles")
-    return [ensemble for ensemble in ensembles if ensemble.teachers in (wanted or sizes)]
+    return [ensemble for ensemble in ensembles if ensemble.teachers in (teachers or sizes)]
 
 
 def _check_protects(where: str, settings: EnsembleSettings, partition: PartitionParameters) -> None:

@@ -23,24 +23,26 @@ class _Loader(yaml.SafeLoader):
         seen: set[str] = set()
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
             if key.value in seen:
-                raise _fault(f"the key '{key.value}' occurs twice", key)
+                raise _yaml_error(f"the key '{key.value}' occurs twice", key)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 
     def get_single_node(self) -> yaml.Node | None:
         if (node := super().get_single_node()) is not None:
-            self._count(node)
+            self._count_values(node)
         return node
 
-    def _count(self, node: yaml.Node) -> None:
+    def _count_values(self, node: yaml.Node) -> None:
         """Count the values in `node`; an alias counts as all values for which it stands. Too many raise an error."""
         # A node that contains an alias of itself has endlessly many values and is also refused here.
         self.values += 1
         if self.values > _VALUES:
-            raise _fault(f"the file has more than {_VALUES:,} values if every alias is replaced by its values", node)
+            raise _yaml_error(
+                f"the file has more than {_VALUES:,} values if every alias is replaced by its values", node
+            )
         for part in node.value if isinstance(node, yaml.CollectionNode) else ():
             for inner in part if isinstance(part, tuple) else (part,):
-                self._count(inner)
+                self._count_values(inner)
 
 
 def load(path: Path | str) -> dict[str, Any]:
@@ -76,5 +78,5 @@ def load(path: Path | str) -> dict[str, Any]:
     return settings
 
 
-def _fault(problem: str, node: yaml.Node) -> yaml.constructor.ConstructorError:
+def _yaml_error(problem: str, node: yaml.Node) -> yaml.constructor.ConstructorError:
     return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)

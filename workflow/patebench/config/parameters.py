@@ -47,7 +47,7 @@ NumberFrom0 = Annotated[Number, Field(ge=0)]
 ClassName = Annotated[Text, Field(min_length=1)]
 
 
-def _path(path: str) -> str:
+def _check_path(path: str) -> str:
     """Return `path`; raise a validation error if Snakemake or a command would interpret it differently."""
     # Snakemake reads braces as wildcards.
     if set(path) & set("{}"):
@@ -58,7 +58,7 @@ def _path(path: str) -> str:
     return path
 
 
-Place = Annotated[Text, AfterValidator(_path), Field(min_length=1)]
+Place = Annotated[Text, AfterValidator(_check_path), Field(min_length=1)]
 
 Strategy = Annotated[Text, known_to(STRATEGIES)]
 

@@ -185,10 +185,10 @@ class Run:
     def add_data(self, data: Data) -> None:
         self._add("data", data.name, "private.npz", data.options())
         self.own_files[data.name] = [path for _, path in data.sources]
-        self._note(data, data.name)
+        self._note_subject(data, data.name)
         if data.copy_of is not None:
             self.copies[data.name] = data.copy_of
-            self._note(data, data.copy_of)
+            self._note_subject(data, data.copy_of)
 
     def add_split(self, split: Split) -> None:
         self.add_data(split.data)
@@ -201,7 +201,7 @@ class Run:
         folder = f"{split.name}/queries/{selection.slug}"
         self._add("select_queries", folder, "queries.npz", {**selection.options(), **split.random(folder)})
         if selects_by_features(selection.strategy):
-            self._use(split, f"{folder}/queries.npz", self.uses_features)
+            self._add_features(split, f"{folder}/queries.npz", self.uses_features)
         return folder
 
     def add_ensemble(self, ensemble: Ensemble) -> None:
@@ -223,7 +223,7 @@ class Run:
         if ensemble.partition.owners:
             self.own_files[name] = [ensemble.partition.owners]
         if not ensemble.votes_by_query:
-            self._note(split.data, "trained teachers")
+            self._note_subject(split.data, "trained teachers")
         if ensemble.queries:
             self.add_selection(split, ensemble.queries)
             self.selections[name] = [ensemble.queries.slug]
@@ -246,16 +246,16 @@ class Run:
             self._add("train_teachers", folder, target, {"teachers": chunk, **options}, job=f"{folder}/{chunk}")
         self.chunks[folder] = ensemble.chunks
         if ensemble.votes_by_query:
-            self._use(split, f"{folder}/votes.npz", self.uses_features, self.uses_encoder)
+            self._add_features(split, f"{folder}/votes.npz", self.uses_features, self.uses_encoder)
         elif on_features(ensemble.training.model):
-            self._use(split, f"{folder}/votes.npz", self.uses_encoder)
+            self._add_features(split, f"{folder}/votes.npz", self.uses_encoder)
         self._add("join_votes", folder, "votes.npz", {})
 
     def add_round(self, round: Round) -> None:
         for part in round.rounds:
             self._add("select_queries", part.name, "queries.npz", part.options())
             if part.uses_features:
-                self._use(part.ensemble.split, f"{part.name}/queries.npz", self.uses_features)
+                self._add_features(part.ensemble.split, f"{part.name}/queries.npz", self.uses_features)
             if part.ensemble.votes_in_rounds:
                 self._add_votes(part.ensemble, part.name)
 
@@ -272,18 +272,18 @@ class Run:
             self._add("aggregate", labels.name, "labels.npz", {**labels.setting.options(), **limit, **noise})
         self.modes[f"{self.results}/{labels.name}/labels.npz"] = str(labels.mode)
         if not labels.round:
-            self._note(labels.ensemble.split.data, "labels")
+            self._note_subject(labels.ensemble.split.data, "labels")
             if labels.ensemble.has_pool:  # else there is no accuracy, which the figures of mechanisms show
-                self._note(labels.ensemble.split.data, labels.setting.mechanism)
+                self._note_subject(labels.ensemble.split.data, labels.setting.mechanism)
             if issubclass(MECHANISMS.load(labels.setting.mechanism), LocalMechanism):
-                self._note(labels.ensemble.split.data, "local mechanisms")
+                self._note_subject(labels.ensemble.split.data, "local mechanisms")
         account: Options = {"delta": delta}
         if labels.mode is Mode.RELEASE:
             account |= {"ledger": noise["ledger"]}
         elif not labels.round:
             account = {"queries": tuple(queries), **account, **noise}
-        self._add("account", labels.name, "bounds.json", account, united="queries")
-        self._gather(labels.voters, "labels", labels.name)
+        self._add("account", labels.name, "bounds.json", account, merged_option="queries")
+        self._add_collection(labels.voters, "labels", labels.name)
 
     def _add_secure(self, labels: LabelSet, noise: Options) -> None:
         """Add secure aggregation: the teachers' shares, the sum of each aggregator, and the labels from these sums.
@@ -307,43 +307,43 @@ class Run:
         split = labels.ensemble.split
         name = labels.name if labels.round else f"{labels.name}/{parameters.slug_of(queries)}"
         for word in ("students", parameters.method, "rounds" if labels.round else "students of the pool"):
-            self._note(split.data, word)
+            self._note_subject(split.data, word)
         clusters = labels.ensemble.queries.queries if labels.ensemble.queries else None
         cap = dict(labels.setting.parameters).get("k")
         for word, value in (("pool", split.parameters.pool), ("clusters", clusters), ("cap", cap)):
             if value is not None:
-                self._note(split.data, word, value)
+                self._note_subject(split.data, word, value)
         options = {"queries": queries, **parameters.options(), **split.random(name)}
         self._add("train_student", name, "student.json", options)
         if needs_features(parameters.method):
-            self._use(split, f"{name}/student.json", self.uses_encoder)
+            self._add_features(split, f"{name}/student.json", self.uses_encoder)
         if labels.read_by_features and not reads_table(parameters.method):
-            self._use(split, f"{name}/student.json", self.uses_features)
-        self._gather(labels.voters, "students", name)
+            self._add_features(split, f"{name}/student.json", self.uses_features)
+        self._add_collection(labels.voters, "students", name)
 
     def add_distilled(self, ensemble: Ensemble, parameters: DistilParameters) -> None:
         self.add_ensemble(ensemble)
         name = f"{ensemble.name}/distillation/{parameters.slug}"
         options = {**parameters.options(), **ensemble.split.random(name)}
-        self._note(ensemble.split.data, "distilled")
-        self._add("distil", name, "distillation.json", options, united="samples")
-        self._gather(ensemble.name, "distilled", name)
+        self._note_subject(ensemble.split.data, "distilled")
+        self._add("distil", name, "distillation.json", options, merged_option="samples")
+        self._add_collection(ensemble.name, "distilled", name)
 
     def add_petdl(self, ensemble: Ensemble, parameters: PetdlParameters) -> None:
         """Add a student of PET-DL; all students of an ensemble use the same random stream, for a fair comparison."""
         self.add_ensemble(ensemble)
         name = f"{ensemble.name}/petdl/{parameters.slug}"
-        self._note(ensemble.split.data, "PET-DL", parameters.slug)
+        self._note_subject(ensemble.split.data, "PET-DL", parameters.slug)
         options = {**parameters.options(), **ensemble.split.random(f"{ensemble.name}/petdl")}
-        self._add("train_petdl", name, "petdl.json", options, record="models")
-        self._gather(ensemble.name)
+        self._add("train_petdl", name, "petdl.json", options, record_kind="models")
+        self._add_collection(ensemble.name)
 
     def add_baseline(self, split: Split, training: TrainingParameters, true_labels: int | None = None) -> None:
         """Add a non-private model, trained on `true_labels` true labels of the pool or, if None, on private data."""
         self.add_split(split)
         name = f"{split.name}/baseline/{baseline_slug(training, true_labels)}"
         options = {"true-labels": true_labels, **training.options(), **split.random(name)}
-        self._add("train_baseline", name, "baseline.json", options, record="baselines")
+        self._add("train_baseline", name, "baseline.json", options, record_kind="baselines")
 
     def add_naming(self, split: Split, selection: SelectionParameters) -> None:
         """Add the public reference: clusters of the pool, each named by the true labels of its samples.
@@ -352,9 +352,9 @@ class Run:
         """
         self.add_split(split)
         folder = self.add_selection(split, selection)
-        self._note(split.data, "namings")
-        self._use(split, f"{folder}/naming.json")
-        self._add("name_clusters", folder, "naming.json", {}, record="baselines")
+        self._note_subject(split.data, "namings")
+        self._add_features(split, f"{folder}/naming.json")
+        self._add("name_clusters", folder, "naming.json", {}, record_kind="baselines")
 
     def add_private_model(
         self,
@@ -368,33 +368,33 @@ class Run:
         self.add_split(split)
         kind = stage.removeprefix("train_")
         name, file = f"{split.name}/{kind.replace('_', '-')}/{parameters.slug}", f"{kind}.json"
-        self._add(stage, name, file, {**parameters.options(), **split.random(name)}, record="models")
+        self._add(stage, name, file, {**parameters.options(), **split.random(name)}, record_kind="models")
         if encoder:
-            self._use(split, f"{name}/{file}", self.uses_encoder)
+            self._add_features(split, f"{name}/{file}", self.uses_encoder)
 
     def add_audit(
-        self, data: Data, teachers: int, setting: Setting, queries: Sequence[int], delta: float, how: AuditParameters
+        self, data: Data, teachers: int, setting: Setting, queries: Sequence[int], delta: float, audit: AuditParameters
     ) -> None:
         """Add the audit of the mechanism in `setting`, for each number of queries in `queries`.
 
         The audit constructs the votes of neighbouring data sets and trains no teachers, so one audit serves all seeds.
-        `how` contains its number of runs and its confidence level.
+        `audit` contains its number of runs and its confidence level.
         """
         name = audit_name(data, teachers, setting)
-        world = {"teachers": teachers, "queries": tuple(queries), "delta": delta}
-        options = {**setting.options(), **world, **how.options(), "seed": 0, "stream": stream_name(name)}
-        self._add("audit", name, "audit.json", options, record="audits", united="queries")
+        numbers = {"teachers": teachers, "queries": tuple(queries), "delta": delta}
+        options = {**setting.options(), **numbers, **audit.options(), "seed": 0, "stream": stream_name(name)}
+        self._add("audit", name, "audit.json", options, record_kind="audits", merged_option="queries")
 
-    def _use(self, split: Split, file: str, *users: set[str]) -> None:
-        """Add the job that makes the pool's features and encoder; add `file`, which needs them, to the sets `users`."""
+    def _add_features(self, split: Split, file: str, *file_sets: set[str]) -> None:
+        """Add the job that makes the pool's features and encoder; add `file`, which needs them, to all `file_sets`."""
         network = {}
         if split.encoder_file:
             network, self.own_files[split.name] = {"network": split.encoder_file}, [split.encoder_file]
         self._add("extract_features", split.name, "features.npz", {**network, **split.random(f"{split.name}/features")})
-        for files in users:
+        for files in file_sets:
             files.add(file)
 
-    def _gather(self, voters: str, kind: str = "", name: str = "") -> None:
+    def _add_collection(self, voters: str, kind: str = "", name: str = "") -> None:
         """Add the job that collects the results made from the votes in the folder `voters`.
 
         `name` is the folder of one such result, and `kind` its kind: "labels", "students" or "distilled". Both are
@@ -404,11 +404,11 @@ class Run:
         below = name.removeprefix(voters).lstrip("/")
         if kind and below not in (known := kinds.setdefault(kind, [])):
             known.append(below)
-        self._add("collect", voters, "collected.json", {}, record="collected")
+        self._add("collect", voters, "collected.json", {}, record_kind="collected")
 
-    def _note(self, data: Data, word: str, value: Any = None) -> None:
-        """Record that figures can show results of `data` on the subject `word`, with this `value` of a setting."""
-        self.contents.setdefault(word, set()).add((data.name, value))
+    def _note_subject(self, data: Data, subject: str, value: Any = None) -> None:
+        """Record that figures can show results of `data` on this `subject`, with this `value` of a setting."""
+        self.contents.setdefault(subject, set()).add((data.name, value))
 
     def _add(
         self,
@@ -418,23 +418,23 @@ class Run:
         options: Options,
         *,
         job: str | None = None,
-        record: str = "",
-        united: str = "",
+        record_kind: str = "",
+        merged_option: str = "",
     ) -> None:
         """Add the output `file` in `folder`, made by the command of `stage` with `options`.
 
-        The job is called `stage`/`job`; by default, `job` is `folder`. `record` is the kind of the file if figures and
-        tables read it. Several experiments may add the same file with the same options; only lists of the option
-        `united` may differ, and are merged.
+        The job is called `stage`/`job`; by default, `job` is `folder`. `record_kind` is the kind of the file if figures
+        and tables read it. Several experiments may add the same file with the same options; only lists of the option
+        `merged_option` may differ, and are merged.
         """
         target = f"{folder}/{file}"
         known = self.options.get(target)
         if known is None:
             self.jobs.append(f"{stage}/{job or folder}")
-            if record:
-                self.records.setdefault(record, []).append(target)
-        elif united and united in options:
-            options = {**options, united: tuple(sorted({*known[united], *options[united]}))}
+            if record_kind:
+                self.records.setdefault(record_kind, []).append(target)
+        elif merged_option and merged_option in options:
+            options = {**options, merged_option: tuple(sorted({*known[merged_option], *options[merged_option]}))}
         elif known != options:
             raise PatebenchError(f"two experiments make {target} with different settings; give both the same settings")
         self.options[target] = options

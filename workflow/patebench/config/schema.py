@@ -21,7 +21,7 @@ _WORDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 def schema() -> dict[str, Any]:
     """Return the JSON schema (2020-12) of a configuration."""
-    parts: dict[str, Any] = _plain(ConfigSettings.model_json_schema())
+    parts: dict[str, Any] = _simplified(ConfigSettings.model_json_schema())
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **parts, "title": "patebench configuration"}
 
 
@@ -39,7 +39,7 @@ def page() -> str:
         "the schema for editors (`config/config.schema.json`), `patebench config page` this page.",
         "",
     ]
-    for heading, model in _parts("", ConfigSettings):
+    for heading, model in _nested_models("", ConfigSettings):
         lines += [f"## {heading or 'The whole'}", "", "| key | type | default | meaning |", "|---|---|---|---|"]
         lines += [
             f"| `{name}` | {_type(field)} | {_default(field)} | {_sentence(field)} |"
@@ -49,14 +49,14 @@ def page() -> str:
     return "\n".join(lines)
 
 
-def _plain(part: Any) -> Any:
+def _simplified(part: Any) -> Any:
     """Return `part` of pydantic's schema in the form for editors, in which a value may replace a list of one entry."""
     if isinstance(part, list):
-        return [_plain(entry) for entry in part]
+        return [_simplified(entry) for entry in part]
     if not isinstance(part, dict):
         return part
     kept = {key: value for key, value in part.items() if (key, value) != ("default", None)}
-    found: dict[str, Any] = {_BOUNDS.get(key, key): _plain(value) for key, value in kept.items()}
+    found: dict[str, Any] = {_BOUNDS.get(key, key): _simplified(value) for key, value in kept.items()}
     if "anyOf" in found:
         choices = [choice for choice in found.pop("anyOf") if choice != {"type": "null"}]
         found |= choices[0] if len(choices) == 1 else {"anyOf": choices}
@@ -76,12 +76,12 @@ def _either(value: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     return either | {key: other.pop(key) for key in ("description", "default") if key in other}
 
 
-def _parts(heading: str, model: type[Parameters]) -> Iterator[tuple[str, type[Parameters]]]:
+def _nested_models(heading: str, model: type[Parameters]) -> Iterator[tuple[str, type[Parameters]]]:
     """Yield pairs of a key and a model: `heading` and `model`, and then all models nested in it."""
     yield heading, model
     for name, field in model.model_fields.items():
         for inner, suffix in _models(field.annotation):
-            yield from _parts(f"{heading}.{name}{suffix}".lstrip("."), inner)
+            yield from _nested_models(f"{heading}.{name}{suffix}".lstrip("."), inner)
 
 
 def _models(annotation: Any, suffix: str = "") -> Iterator[tuple[type[Parameters], str]]:

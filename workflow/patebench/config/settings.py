@@ -58,7 +58,7 @@ from patebench.students.interface import Recipe
 Mechanisms = Annotated[Map[Map[OneOrMore[Number]]], Field(min_length=1)]
 
 
-def _strategy(value: Any) -> Any:
+def _strategy_as_mapping(value: Any) -> Any:
     """Return {"strategy": `value`} if `value` is text, the name of a partition strategy; return a mapping unchanged."""
     return {"strategy": value} if isinstance(value, str) else value
 
@@ -184,7 +184,7 @@ class EnsembleSettings(TrainingParameters, TeacherParameters):
     teachers: OneOrMore[PositiveWhole] = Field(
         description="Number of teachers; a list makes one ensemble for each number."
     )
-    partition: Annotated[PartitionParameters, BeforeValidator(_strategy)] = Field(
+    partition: Annotated[PartitionParameters, BeforeValidator(_strategy_as_mapping)] = Field(
         PartitionParameters(),
         description="Partition of the private samples among the teachers: a strategy's name, or a strategy with its"
         " settings.",

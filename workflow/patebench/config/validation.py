@@ -94,9 +94,9 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
         aggregators=settings.secure.aggregators if settings.secure else None,
         seeds=tuple(dict.fromkeys(seed for name in chosen for seed in seeds[name])),
     )
-    beside, agreement = copy.deepcopy(run), Agreement()
+    ignored_run, agreement = copy.deepcopy(run), Agreement()
     experiments = {
-        name: expand(run if name in chosen else beside, own, agreement, name, each, seeds[name])
+        name: expand(run if name in chosen else ignored_run, own, agreement, name, each, seeds[name])
         for name, each in settings.experiments.items()
     }
     run.experiments = tuple(each for name, each in experiments.items() if name in chosen)
@@ -157,16 +157,16 @@ def _data_checks(
     """Yield functions that compare an experiment with the outline `known` of its data; a mismatch raises an error."""
     yield partial(_check_public, where, settings, data.name, known)
     if settings.encoder is not None:
-        yield partial(_at, f"{where}.encoder", features.check_input, settings.encoder, known.shape)
+        yield partial(_check_at_key, f"{where}.encoder", features.check_input, settings.encoder, known.shape)
     if settings.pool_shift is not None:
-        yield partial(_at, f"{where}.pool_shift", check_shift, settings.pool_shift, known.shape)
-    for path, model in _models(where, settings):
-        yield partial(_at, path, models.check_input, model, known.shape)
+        yield partial(_check_at_key, f"{where}.pool_shift", check_shift, settings.pool_shift, known.shape)
+    for path, model in _keyed_models(where, settings):
+        yield partial(_check_at_key, path, models.check_input, model, known.shape)
     for i, ensembles in enumerate(settings.ensembles):
         yield partial(_check_ensembles, key_path(f"{where}.ensembles", i), ensembles, mode, data, known)
 
 
-def _at(where: str, check: Callable[..., object], *values: object) -> None:
+def _check_at_key(where: str, check: Callable[..., object], *values: object) -> None:
     with located(where):
         check(*values)
 
@@ -197,7 +197,7 @@ def _check_ensembles(where: str, settings: EnsembleSettings, mode: Mode, data: D
         check_teachers(max(settings.teachers), known.private, people if whole_people else None)
 
 
-def _models(where: str, settings: Parameters) -> Iterator[tuple[str, str]]:
+def _keyed_models(where: str, settings: Parameters) -> Iterator[tuple[str, str]]:
     """Yield pairs of key and name for each machine-learning model in `settings`; `where` is the key of `settings`."""
     for key in type(settings).model_fields:
         value, path = getattr(settings, key), f"{where}.{key}"
@@ -205,7 +205,7 @@ def _models(where: str, settings: Parameters) -> Iterator[tuple[str, str]]:
             yield path, value
         for i, entry in enumerate(value if isinstance(value, list) else [value]):
             if isinstance(entry, Parameters):
-                yield from _models(key_path(path, i) if isinstance(value, list) else path, entry)
+                yield from _keyed_models(key_path(path, i) if isinstance(value, list) else path, entry)
 
 
 def _check_single_release(run: Run) -> None:
