@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patebench.core.errors import PatebenchError
-from patebench.data.division import check_apart, divide, hash_samples
+from patebench.data.division import check_pool_and_test, divide, hash_samples
 
 
 @pytest.mark.parametrize(("public", "pool", "test"), [(10000, 9000, 1000), (26032, 10000, 16032)])
@@ -44,9 +44,9 @@ def test_no_content_is_on_two_sides_and_none_is_left_out_without_need(
 
 def test_parts_that_share_a_sample_or_have_none_are_refused() -> None:
     a, b, c = (np.array(values, dtype=np.uint64) for values in ([1, 2, 3], [4, 5], [5, 6, 5]))
-    check_apart(a, b)
+    check_pool_and_test(a, b)
     with pytest.raises(PatebenchError, match="the test set contains 1 sample of the pool"):
-        check_apart(b, c)
+        check_pool_and_test(b, c)
     for pool, test in ((0, 10), (10, 0), (-3, None)):
         with pytest.raises(PatebenchError, match="at least one sample for each"):
             divide(np.arange(40, dtype=np.uint64), pool, test, np.random.default_rng(0))

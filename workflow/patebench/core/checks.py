@@ -106,7 +106,7 @@ class NotFiniteError(PatebenchError):
     """
 
     def __init__(self, what: str, x: NDArray[Any], rows: NDArray[np.integer] | None = None) -> None:
-        super().__init__(f"{what}; {_explanation(x, rows)}")
+        super().__init__(f"{what}; {_advice(x, rows)}")
         self.what, self.x = what, x
 
 
@@ -120,7 +120,7 @@ def check_finite(what: str, numbers: Any, x: NDArray[Any], *, infinite: bool = F
         raise NotFiniteError(what, x)
 
 
-def _explanation(x: NDArray[Any], rows: NDArray[np.integer] | None) -> str:
+def _advice(x: NDArray[Any], rows: NDArray[np.integer] | None) -> str:
     """Return advice that names the largest value in the samples `x`, which may have caused NaN or infinities.
 
     `rows` contains the row of each sample in the user's data, if known.

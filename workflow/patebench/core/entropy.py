@@ -44,7 +44,7 @@ class Entropy:
         from opendp.measurements import make_laplace
         from opendp.metrics import l1_distance
 
-        return _noise(lambda domain: make_laplace(domain, l1_distance(T="i64"), _up(scale)), size)
+        return _draw_with_opendp(lambda domain: make_laplace(domain, l1_distance(T="i64"), _rounded_up(scale)), size)
 
     def normal(self, *, scale: float, size: Size) -> Integers:
         """Draw integers x of shape `size` with Pr[x] ∝ exp(−x²/(2·`scale`²)): the discrete Gaussian.
@@ -54,7 +54,7 @@ class Entropy:
         from opendp.measurements import make_gaussian
         from opendp.metrics import l2_distance
 
-        return _noise(lambda domain: make_gaussian(domain, l2_distance(T="f64"), _up(scale)), size)
+        return _draw_with_opendp(lambda domain: make_gaussian(domain, l2_distance(T="f64"), _rounded_up(scale)), size)
 
     def exponential(self, *, scale: float, size: Size) -> Integers:
         """Draw integers x ≥ 0 of shape `size` with Pr[x ≥ k] = exp(−k/`scale`).
@@ -102,7 +102,7 @@ class Rehearsal(Entropy):
         self._chance = 0.0 if most else 1 - 2.0**-53
 
     def laplace(self, *, scale: float, size: Size) -> Integers:
-        _up(scale)
+        _rounded_up(scale)
         return np.full(size, self._value, dtype=np.int64)
 
     def normal(self, *, scale: float, size: Size) -> Integers:
@@ -184,18 +184,18 @@ def _words(size: Size) -> NDArray[np.uint64]:
     return np.frombuffer(os.urandom(8 * count), dtype=np.uint64).copy().reshape(size)
 
 
-def _up(scale: float) -> float:
+def _rounded_up(scale: float) -> float:
     if not 0 <= scale <= LARGEST_SCALE:
         raise PatebenchError(f"noise of scale {scale:g} cannot be drawn exactly; use a scale from 0 to 2^40")
     return math.nextafter(scale, math.inf) if scale > 0 else 0.0
 
 
-def _noise(measurement: Any, size: Size) -> Integers:
-    """Draw noise of shape `size`: apply to zeros the OpenDP measurement that `measurement` makes for a domain."""
+def _draw_with_opendp(make_measurement: Any, size: Size) -> Integers:
+    """Draw noise of shape `size`: apply to zeros the OpenDP measurement that `make_measurement` makes for a domain."""
     from opendp.domains import atom_domain, vector_domain
     from opendp.mod import enable_features
 
     enable_features("contrib")
-    draw = measurement(vector_domain(atom_domain(T="i64")))
+    draw = make_measurement(vector_domain(atom_domain(T="i64")))
     count = int(np.prod(size))
     return np.asarray(draw([0] * count), dtype=np.int64).reshape(size)

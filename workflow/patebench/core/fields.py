@@ -79,12 +79,12 @@ class Parameters(BaseModel):
         except ValidationError as fault:
             # A misspelt key may also be reported as missing: report unknown keys first.
             errors = sorted(fault.errors(), key=lambda error: "unknown key" not in error["msg"])
-            raise _fault(errors[0], given, where) from None
+            raise _to_error(errors[0], given, where) from None
 
     @classmethod
-    def of(cls, others: "Parameters") -> Self:
-        """Return an instance of this class with the values of `others`, which has at least the same parameters."""
-        return cls(**{name: getattr(others, name) for name in cls.model_fields})
+    def of(cls, source: "Parameters") -> Self:
+        """Return an instance of this class with the values of `source`, which has at least the same parameters."""
+        return cls(**{name: getattr(source, name) for name in cls.model_fields})
 
     @classmethod
     def not_in_path(cls) -> list[str]:
@@ -105,13 +105,13 @@ class Parameters(BaseModel):
         """Return these parameters as a folder name."""
         return slug(*self.parts())
 
-    def parts(self, *others: str) -> list[Part]:
+    def parts(self, *left_out: str) -> list[Part]:
         """Return these parameters as the parts of a slug (folder name).
 
-        Parameters named in `others` or marked `NOT_IN_PATH` are left out. Text gives a part without the parameter's
+        Parameters named in `left_out` or marked `NOT_IN_PATH` do not appear. Text gives a part without the parameter's
         name, and None gives None, which `slug` leaves out. Any other value gives a pair of name and value.
         """
-        names = [name for name, field in type(self).model_fields.items() if name not in others and _in_path(field)]
+        names = [name for name, field in type(self).model_fields.items() if name not in left_out and _in_path(field)]
         values = {name: getattr(self, name) for name in names}
         return [value if value is None or isinstance(value, str) else (name, value) for name, value in values.items()]
 
@@ -297,7 +297,7 @@ def single_kind(field: FieldInfo) -> Any:
     return Annotated[(kind, *field.metadata)] if field.metadata else kind
 
 
-def _fault(error: ErrorDetails, given: object, where: str) -> PatebenchError:
+def _to_error(error: ErrorDetails, given: object, where: str) -> PatebenchError:
     """Return pydantic's `error` about `given`, the value of the key `where`, as a PatebenchError."""
     place, scalar, value = where, False, given
     for step in error["loc"]:

@@ -91,14 +91,14 @@ class Artefact:
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.arrays[name]
 
-    def require(self, entry: str, expected: object, of: str) -> None:
+    def require(self, entry: str, expected: object, other: str) -> None:
         """Raise ArtefactError unless `meta[entry]` equals `expected`.
 
-        `expected` is the value in another artefact, usually a digest; the message calls this artefact `of`.
+        `expected` is the value in another artefact, usually a digest, and `other` is what messages call that artefact.
         """
         if self.meta.get(entry) != expected:
             fix = "give files of one release" if self.meta.get("mode") == "release" else None
-            raise ArtefactError(self.path, f"its entry '{entry}' does not match {of}", fix, code="mismatch")
+            raise ArtefactError(self.path, f"its entry '{entry}' does not match {other}", fix, code="mismatch")
 
 
 @contextmanager
@@ -282,7 +282,7 @@ def read_any_arrays(path: Path | str, layouts: Mapping[str, Layout]) -> Artefact
 
 
 def _read_meta(path: Path) -> dict[str, Any]:
-    _present(path)
+    _check_present(path)
     try:
         with zipfile.ZipFile(path) as archive:
             if META not in archive.namelist():
@@ -320,7 +320,7 @@ def read_json(path: Path | str, kind: str) -> dict[str, Any]:
 def read_any_json(path: Path | str) -> tuple[dict[str, Any], str]:
     """Return the content and the digest of a JSON artefact of any kind; raise ArtefactError if it is damaged."""
     path = Path(path)
-    _present(path)
+    _check_present(path)
     try:
         content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
     except (ValueError, RecursionError, MemoryError) as fault:
@@ -339,7 +339,7 @@ def _wrong_kind(path: Path, kind: object, expected: str) -> ArtefactError:
     return ArtefactError(path, f"it is a file of kind '{kind}' instead of '{expected}'", _RIGHT, code="kind")
 
 
-def _present(path: Path) -> None:
+def _check_present(path: Path) -> None:
     if not path.is_file():
         raise ArtefactError(path, "this file does not exist", "run snakemake to create it", code="missing-file")
     if path.stat().st_size == 0:

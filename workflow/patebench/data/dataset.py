@@ -74,9 +74,9 @@ class LabelledSamples:
     def __len__(self) -> int:
         return len(self.y)
 
-    def where(self, chosen: NDArray[np.bool_]) -> Self:
-        """Return the samples where the mask `chosen` (samples,) is True."""
-        parts = {name: values[chosen] for name, values in vars(self).items() if values is not None}
+    def where(self, mask: NDArray[np.bool_]) -> Self:
+        """Return the samples where `mask` (samples,) is True."""
+        parts = {name: values[mask] for name, values in vars(self).items() if values is not None}
         return replace(self, **parts)
 
 

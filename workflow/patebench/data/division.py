@@ -137,7 +137,7 @@ def divide(
     return split
 
 
-def check_apart(pool: NDArray[np.uint64], test: NDArray[np.uint64]) -> None:
+def check_pool_and_test(pool: NDArray[np.uint64], test: NDArray[np.uint64]) -> None:
     """Raise PatebenchError if pool and test set share a sample; `pool` and `test` are hashes of their samples."""
     shared = int(np.isin(pool, test).sum())
     if shared:

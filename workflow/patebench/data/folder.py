@@ -66,12 +66,12 @@ def outline(
     Parameters and errors are those of `load`.
     """
     parameters = ImageParameters.read(images, "images")
-    own, shown, _ = _listed(private, public, index, class_names, [])
-    size, mode = _headers(own, shown, parameters)
-    owners = _owners(own)
-    check_people(owners, _owners(shown))
+    private_images, public_images, _ = _list_images(private, public, index, class_names, [])
+    size, mode = _size_and_mode(private_images, public_images, parameters)
+    owners = _owners(private_images)
+    check_people(owners, _owners(public_images))
     people = None if owners is None else len(np.unique(owners))
-    return Outline(len(own), len(shown), (1 if mode == "L" else 3, *size), people)
+    return Outline(len(private_images), len(public_images), (1 if mode == "L" else 3, *size), people)
 
 
 def load(
@@ -99,15 +99,15 @@ def load(
         For an invalid file; one error names all unreadable images.
     """
     parameters, notes = ImageParameters.read(images, "images"), list[str]()
-    own, shown, names = _listed(private, public, index, class_names, notes)
-    _, mode = _headers(own, shown, parameters)  # before any image is decoded
-    pixels = np.stack(_each([*shown, *own], lambda path: _pixels(path, mode, parameters)))
+    private_images, public_images, names = _list_images(private, public, index, class_names, notes)
+    _, mode = _size_and_mode(private_images, public_images, parameters)  # before any image is decoded
+    pixels = np.stack(_read_each([*public_images, *private_images], lambda path: _pixels(path, mode, parameters)))
     pixels = pixels[:, None] if mode == "L" else np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
-    shown_x, own_x = pixels[: len(shown)], pixels[len(shown) :]
-    for part, role, here in ((own, "private", private or index), (shown, "public", public or index)):
+    public_pixels, private_pixels = pixels[: len(public_images)], pixels[len(public_images) :]
+    for part, role, here in ((private_images, "private", private or index), (public_images, "public", public or index)):
         if lacking := [name for name in names if all(image.label != name for image in part)]:
             notes.append(f"{here}: no {role} image has {plural(len(lacking), 'class')}: {listing(lacking)}")
-    notes += _copies(own, own_x, shown, shown_x)
+    notes += _note_copies(private_images, private_pixels, public_images, public_pixels)
     private_part, public_part = (
         LabelledSamples(
             x,
@@ -115,7 +115,7 @@ def load(
             hash_names([image.identity for image in part]),
             _owners(part),
         )
-        for part, x in ((own, own_x), (shown, shown_x))
+        for part, x in ((private_images, private_pixels), (public_images, public_pixels))
     )
     return Dataset(private_part, public_part, names, tuple(notes))
 
@@ -142,7 +142,7 @@ def unlike_others(copies: Path, private: str | None = None, **others: str) -> It
         yield kind, f"a red image is added{what}", folder
 
 
-def _listed(
+def _list_images(
     private: str | None, public: str | None, index: str | None, class_names: Sequence[str] | None, notes: list[str]
 ) -> tuple[list[_Image], list[_Image], tuple[str, ...]]:
     """Return the private images, the public images and the class names, without opening any image.
@@ -153,14 +153,14 @@ def _listed(
         if private is not None or public is not None:
             hint = "the index already lists all images; leave out either the index or the folders private and public"
             raise PatebenchError(hint, where="index")
-        own, shown = _of_index(Path(index))
+        private_images, public_images = _list_index(Path(index))
     elif private is None or public is None:
         hint = "the images are not specified; give a private and a public folder, or an index"
         raise PatebenchError(hint, code="missing", where="private")
     else:
-        own, shown = _of_folder(Path(private), notes), _of_folder(Path(public), notes)
-    names = tuple(class_names or sorted({image.label for image in shown}))
-    for image in (*shown, *own):
+        private_images, public_images = _list_folder(Path(private), notes), _list_folder(Path(public), notes)
+    names = tuple(class_names or sorted({image.label for image in public_images}))
+    for image in (*public_images, *private_images):
         if image.label not in names:
             raise ArtefactError(
                 image.path,
@@ -169,14 +169,14 @@ def _listed(
                 "remove the image, or list all classes in the configuration as class_names",
                 code="undeclared-label",
             )
-    return own, shown, names
+    return private_images, public_images, names
 
 
 def _owners(images: Sequence[_Image]) -> NDArray[np.int64] | None:
     return hash_names([image.owner or "" for image in images]) if images[0].owner else None
 
 
-def _of_folder(folder: Path, notes: list[str]) -> list[_Image]:
+def _list_folder(folder: Path, notes: list[str]) -> list[_Image]:
     """Return the images of `folder`, which contains one folder per class; note ignored files in `notes`."""
     if not folder.is_dir():
         fix = f"give a folder that contains one folder for each class; {OWN_DATA}"
@@ -203,7 +203,7 @@ def _of_folder(folder: Path, notes: list[str]) -> list[_Image]:
     return sorted(images, key=lambda image: (image.path.name, image.label))
 
 
-def _of_index(index: Path) -> tuple[list[_Image], list[_Image]]:
+def _list_index(index: Path) -> tuple[list[_Image], list[_Image]]:
     """Return the private and the public images that an index file lists."""
     from patebench.data.own_table import read_frame
 
@@ -238,15 +238,12 @@ def _of_index(index: Path) -> tuple[list[_Image], list[_Image]]:
     return parts["private"], parts["public"]
 
 
-def _headers(
-    own: Sequence[_Image], shown: Sequence[_Image], parameters: ImageParameters
+def _size_and_mode(
+    private_images: Sequence[_Image], public_images: Sequence[_Image], parameters: ImageParameters
 ) -> tuple[tuple[int, int], Literal["L", "RGB"]]:
-    """Return the size (height, width) and the colour mode of all images after conversion, as their headers determine.
-
-    `own` are the private and `shown` the public images.
-    """
-    images = [*shown, *own]
-    headers = _each(images, _header)
+    """Return the size (height, width) and the colour mode of all images after conversion; only headers are read."""
+    images = [*public_images, *private_images]
+    headers = _read_each(images, _read_header)
     first, _ = headers[0]
     if parameters.size is None:
         for image, (size, _) in zip(images, headers, strict=True):
@@ -258,10 +255,10 @@ def _headers(
                     code="image-size",
                 )
     # The default size is that of the first public image; the mode depends on public images only.
-    return parameters.size or first, "L" if all(grey for _, grey in headers[: len(shown)]) else "RGB"
+    return parameters.size or first, "L" if all(grey for _, grey in headers[: len(public_images)]) else "RGB"
 
 
-def _each(images: Sequence[_Image], read: Callable[[Path], T]) -> list[T]:
+def _read_each(images: Sequence[_Image], read: Callable[[Path], T]) -> list[T]:
     """Return `read(path)` for the path of each image; raise one ArtefactError that names all unreadable files."""
     results: list[T] = []
     faults: list[tuple[Path, str]] = []
@@ -280,7 +277,7 @@ def _each(images: Sequence[_Image], read: Callable[[Path], T]) -> list[T]:
     return results
 
 
-def _header(path: Path) -> tuple[tuple[int, int], bool]:
+def _read_header(path: Path) -> tuple[tuple[int, int], bool]:
     """Return the size (height, width) of an image in upright position, and True if it is grey."""
     from PIL import Image
 
@@ -314,15 +311,15 @@ def _pixels(path: Path, mode: str, parameters: ImageParameters) -> NDArray[np.ui
         return np.asarray(image.convert(mode), dtype=np.uint8)
 
 
-def _copies(
-    own: Sequence[_Image], own_x: NDArray[np.uint8], shown: Sequence[_Image], shown_x: NDArray[np.uint8]
+def _note_copies(
+    private_images: Sequence[_Image],
+    private_pixels: NDArray[np.uint8],
+    public_images: Sequence[_Image],
+    public_pixels: NDArray[np.uint8],
 ) -> Iterator[str]:
-    """Yield notes on identical images within the private or public part, and between the two parts.
-
-    `own` are the private images with the pixels `own_x`, and `shown` the public images with the pixels `shown_x`.
-    """
-    hashes = hash_samples(own_x), hash_samples(shown_x)
-    for part, keys in zip((own, shown), hashes, strict=True):
+    """Yield notes on identical images within the private or public part, and between the two parts."""
+    hashes = hash_samples(private_pixels), hash_samples(public_pixels)
+    for part, keys in zip((private_images, public_images), hashes, strict=True):
         counts = Counter(keys.tolist())
         if twice := [image for image, key in zip(part, keys.tolist(), strict=True) if counts[key] > 1]:
             yield (
@@ -330,7 +327,7 @@ def _copies(
                 f" {twice[0].path} "
                 f"and {twice[1].path}; each copy counts as a record, so remove the copies"
             )
-    if both := [image for image, key in zip(own, np.isin(*hashes), strict=True) if key]:
+    if both := [image for image, key in zip(private_images, np.isin(*hashes), strict=True) if key]:
         yield (
             f"{plural(len(both), 'private image')} {'are' if both[1:] else 'is'} identical to a public image, such as "
             f"{both[0].path}; teachers do not use such images: remove them from the public part to protect them"

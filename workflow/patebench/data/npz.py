@@ -35,9 +35,9 @@ def load(root: Path, download: bool, private: str, public: str, class_names: Seq
     ArtefactError for an invalid file.
     """
     paths, notes = (Path(private), Path(public)), list[str]()
-    own, shown = (_read(path, notes) for path in paths)
-    public_part, private_part = _samples(paths[1], shown), _samples(paths[0], own)
-    names = tuple(class_names or _class_names(paths[1], shown) or _classes_of(paths[1], public_part.y))
+    private_arrays, public_arrays = (_read(path, notes) for path in paths)
+    public_part, private_part = _samples(paths[1], public_arrays), _samples(paths[0], private_arrays)
+    names = tuple(class_names or _class_names(paths[1], public_arrays) or _classes_of(paths[1], public_part.y))
     if (largest := int(public_part.y.max())) >= len(names):  # `Dataset` checks the other faults of labels
         raise ArtefactError(
             paths[1],
@@ -45,7 +45,7 @@ def load(root: Path, download: bool, private: str, public: str, class_names: Seq
             f" {'is' if len(names) == 1 else 'are'} declared ({listing(names)})",
             f"give {largest + 1} class names in the order of the labels; {OWN_DATA}",
         )
-    if _class_names(paths[0], own) not in (None, names):
+    if _class_names(paths[0], private_arrays) not in (None, names):
         raise ArtefactError(
             paths[0],
             f"its class names differ from those of {public} or the configuration",

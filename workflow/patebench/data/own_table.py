@@ -63,16 +63,16 @@ def load(
     parts = call_all(partial(_samples, frame, path, declared) for frame, path in zip(frames, paths, strict=True))
     notes: list[str] = []
     if public is None:
-        shown = public_by_hash(frames[0], declared.owner, declared.public_share or 0)
-        parts = [_chosen(parts[0], shown, paths[0], "public"), _chosen(parts[0], ~shown, paths[0], "private")]
+        mask = public_by_hash(frames[0], declared.owner, declared.public_share or 0)
+        parts = [_select(parts[0], mask, paths[0], "public"), _select(parts[0], ~mask, paths[0], "private")]
         unit = "people" if declared.owner else "records"
-        notes.append(f"{private}: made {shown.sum()} of {len(shown)} records public, selected by a hash of the {unit}")
+        notes.append(f"{private}: made {mask.sum()} of {len(mask)} records public, selected by a hash of the {unit}")
     open_part, own_part = parts
     if own_part.owners is not None and open_part.owners is not None:
-        both = np.isin(own_part.owners, open_part.owners)
-        if both.any():
-            notes.append(_note_people(own_part.owners, both, paths, declared))
-            own_part = _chosen(own_part, ~both, paths[-1], "private")
+        is_in_both = np.isin(own_part.owners, open_part.owners)
+        if is_in_both.any():
+            notes.append(_note_people(own_part.owners, is_in_both, paths, declared))
+            own_part = _select(own_part, ~is_in_both, paths[-1], "private")
     for path, part in ((paths[-1], own_part), (paths[0], open_part)):
         if lacking := [name for i, name in enumerate(declared.label.classes) if not (part.y == i).any()]:
             notes.append(f"{path}: no record has {plural(len(lacking), 'class')}: {listing(lacking)}")
@@ -87,33 +87,33 @@ def _samples(frame: "pd.DataFrame", path: Path, declared: TableDeclaration) -> L
         partial(_labels, frame[declared.label.column], declared, path),
     ]
     if declared.owner is not None:
-        encoding.append(partial(_identifiers, frame[declared.owner], declared.owner, path))
+        encoding.append(partial(_hash_owners, frame[declared.owner], declared.owner, path))
     x, y, *owners = call_all(encoding)
     return LabelledSamples(x, y, np.arange(len(y)), *owners)
 
 
-def _chosen(part: LabelledSamples, chosen: NDArray[np.bool_], path: Path, role: str) -> LabelledSamples:
-    if not chosen.any():
+def _select(part: LabelledSamples, mask: NDArray[np.bool_], path: Path, role: str) -> LabelledSamples:
+    if not mask.any():
         fix = "give more records, or another public_share"
         raise ArtefactError(path, f"no record remains in the {role} part", fix)
-    return part.where(chosen)
+    return part.where(mask)
 
 
 def _note_people(
-    owners: NDArray[np.int64], both: NDArray[np.bool_], paths: Sequence[Path], declared: TableDeclaration
+    owners: NDArray[np.int64], is_in_both: NDArray[np.bool_], paths: Sequence[Path], declared: TableDeclaration
 ) -> str:
     """Return a note on private records that are left out because their owners also have public records.
 
-    `owners` (private records,) are the owners, and the mask `both` is True for the records to leave out. `paths` are
+    `owners` (private records,) are the owners, and the mask `is_in_both` is True for records to leave out. `paths` are
     the public and the private file. Raises ArtefactError if the declaration says to refuse such records.
     """
     # Public records are never left out, since that would reveal who is in the private part.
-    people, records = plural(len(np.unique(owners[both])), "person"), plural(int(both.sum()), "record")
+    people, records = plural(len(np.unique(owners[is_in_both])), "person"), plural(int(is_in_both.sum()), "record")
     if declared.people == "refuse":
         raise ArtefactError(
             paths[-1],
             f"{people} of column '{declared.owner}' also have records in {paths[0]}, for example the owner of record "
-            f"{int(np.flatnonzero(both)[0]) + 1}; ε would not protect them",
+            f"{int(np.flatnonzero(is_in_both)[0]) + 1}; ε would not protect them",
             "put all records of a person into one part, or write `people: leave-out` to drop their private records",
             code="person-in-both-parts",
         )
@@ -228,7 +228,7 @@ def _encode(column: "pd.Series[Any]", name: str, feature: Feature, path: Path) -
     absent = column.isna().to_numpy(dtype=bool)
     if absent.any() and feature.missing == "refuse":
         fix = "fill the value, or set missing: column for this feature"
-        raise _fault(path, absent, name, "the value is missing", fix, "missing-value")
+        raise _error(path, absent, name, "the value is missing", fix, "missing-value")
     encoded: NDArray[Any]
     if feature.category is not None:
         other = len(feature.category)
@@ -246,7 +246,7 @@ def _encode(column: "pd.Series[Any]", name: str, feature: Feature, path: Path) -
         values = (_numbers if feature.number else _days)(column.where(~absent))
         if (wrong := ~np.isfinite(values) & ~absent).any():
             fix = "correct it, or declare a category" if feature.number else "correct it"
-            raise _fault(path, wrong, name, f"{_quoted(column, wrong)} is not {kind}", fix)
+            raise _error(path, wrong, name, f"{_quoted(column, wrong)} is not {kind}", fix)
         low, high = feature.number or tuple(day.toordinal() for day in feature.date or ())
         encoded = ((np.clip(np.where(absent, low, values), low, high) - low) / (high - low))[:, None]
     if feature.missing == "column":
@@ -282,15 +282,15 @@ def _labels(column: "pd.Series[Any]", declared: TableDeclaration, path: Path) ->
         missing = column.isna().to_numpy(dtype=bool)[wrong][0]
         what = "the label is missing" if missing else f"{_quoted(column, wrong)} is not a declared class"
         fix = "correct or remove it, or declare the class (table.label.classes)"
-        raise _fault(path, wrong, declared.label.column, what, fix, "undeclared-label")
+        raise _error(path, wrong, declared.label.column, what, fix, "undeclared-label")
     return labels
 
 
-def _identifiers(column: "pd.Series[Any]", name: str, path: Path) -> NDArray[np.int64]:
+def _hash_owners(column: "pd.Series[Any]", name: str, path: Path) -> NDArray[np.int64]:
     """Return a hash of each record's owner; raise ArtefactError if an owner is missing or two have the same hash."""
     absent = column.isna().to_numpy(dtype=bool)
     if absent.any():
-        raise _fault(path, absent, name, "the owner is missing", "name the owner of each record", "missing-value")
+        raise _error(path, absent, name, "the owner is missing", "name the owner of each record", "missing-value")
     owners = [str(value) for value in column]
     numbers = hash_names(owners)
     if len(np.unique(numbers)) < len(set(owners)):
@@ -303,7 +303,7 @@ def _quoted(column: "pd.Series[Any]", wrong: NDArray[np.bool_]) -> str:
     return f"'{value if len(value) <= 40 else value[:40] + '…'}'"
 
 
-def _fault(
+def _error(
     path: Path, wrong: NDArray[np.bool_], column: str, what: str, fix: str, code: str = "table-value"
 ) -> ArtefactError:
     """Return an ArtefactError that names the first record where `wrong` (records,) is True and counts the others."""

@@ -178,7 +178,7 @@ def skew(inputs: PartitionInputs) -> Assignment:
         assignment[stock[: len(slots)]] = slots
     rest = np.flatnonzero(assignment < 0)
     slots = inputs.rng.permutation(np.repeat(np.arange(len(sizes)), sizes - quotas))
-    assignment[rest] = _keep_apart(slots, mains, inputs.y[rest], inputs.rng)
+    assignment[rest] = _swap_conflicts(slots, mains, inputs.y[rest], inputs.rng)
     return assignment
 
 
@@ -188,7 +188,7 @@ def owners(inputs: PartitionInputs) -> Assignment:
     `inputs.owners` contains one non-negative integer per private sample. The owners in ascending order become teachers
     0, 1, … If the number of teachers is given, it must equal the number of owners.
     """
-    identities, assignment = np.unique(_column(inputs), return_inverse=True)
+    identities, assignment = np.unique(_checked_owners(inputs), return_inverse=True)
     present, teachers = len(identities), inputs.teachers
     if teachers is None or teachers == present:
         return assignment.astype(np.int64)
@@ -204,15 +204,15 @@ def by_row(inputs: PartitionInputs) -> Assignment:
 
     Shard sizes vary at random, with a standard deviation of about the square root of their mean.
     """
-    return _hashed(inputs.rows, inputs.key, _teachers(inputs))
+    return _assign_by_hash(inputs.rows, inputs.key, _checked_teachers(inputs))
 
 
 def by_owner(inputs: PartitionInputs) -> Assignment:
     """Assign each record to a teacher by a keyed hash of its owner; all records of an owner are in one shard."""
-    return _hashed(_column(inputs), inputs.key, _teachers(inputs))
+    return _assign_by_hash(_checked_owners(inputs), inputs.key, _checked_teachers(inputs))
 
 
-def _hashed(numbers: NDArray[Any], key: bytes, teachers: int) -> Assignment:
+def _assign_by_hash(numbers: NDArray[Any], key: bytes, teachers: int) -> Assignment:
     """Assign each of `numbers` to a teacher by its hash with `key`; all teachers have almost the same probability."""
     words = numbers.astype("<u8").tobytes()
     hashes = (hashlib.blake2b(words[i : i + 8], digest_size=8, key=key).digest() for i in range(0, len(words), 8))
@@ -220,7 +220,7 @@ def _hashed(numbers: NDArray[Any], key: bytes, teachers: int) -> Assignment:
     return (np.frombuffer(b"".join(hashes), "<u8") % np.uint64(teachers)).astype(np.int64)
 
 
-def _column(inputs: PartitionInputs) -> NDArray[Any]:
+def _checked_owners(inputs: PartitionInputs) -> NDArray[Any]:
     """Return the owner of each sample; raise PatebenchError if owners are unknown or invalid."""
     column = inputs.owners
     if column is None:
@@ -234,12 +234,12 @@ def _column(inputs: PartitionInputs) -> NDArray[Any]:
 
 def _shard_sizes(inputs: PartitionInputs) -> NDArray[np.int64]:
     """Return shard sizes that differ by at most one, the larger first."""
-    teachers = _teachers(inputs)
+    teachers = _checked_teachers(inputs)
     small, larger = divmod(len(inputs.y), teachers)
     return np.full(teachers, small) + (np.arange(teachers) < larger)
 
 
-def _teachers(inputs: PartitionInputs) -> int:
+def _checked_teachers(inputs: PartitionInputs) -> int:
     """Return the number of teachers; raise PatebenchError if it is below 1 or exceeds the number of samples."""
     samples, teachers = len(inputs.y), inputs.teachers
     if teachers is None or teachers < 1:
@@ -281,7 +281,7 @@ def read_owners(path: Path) -> NDArray[Any]:
     return owners
 
 
-def _keep_apart(
+def _swap_conflicts(
     slots: NDArray[Any], mains: NDArray[Any], labels: NDArray[Any], rng: np.random.Generator
 ) -> NDArray[Any]:
     """Return `slots`, the teacher of each sample, after swaps that give no teacher a sample of its own main label.

@@ -83,7 +83,7 @@ def propose(
             f" {f'all {classes[0]}' if classes else 'all missing'}",
             "choose another column with --label",
         )
-    lines = [f"label: {{column: {_quoted(label)}, classes: {_listed(classes)}}}  # decide: are these all classes?"]
+    lines = [f"label: {{column: {_quoted(label)}, classes: {_yaml_list(classes)}}}  # decide: are these all classes?"]
     if owner is not None:
         lines.append(
             f"owner: {_quoted(owner)}  # decide: does it name the person of each record? ε then protects people"
@@ -98,7 +98,7 @@ def propose(
         raise ArtefactError(path, fault, "give a table with other columns")
     lines += ["features:", *(f"  {_quoted(name)}: {feature}" for name, feature in features.items() if feature)]
     if dropped:
-        lines.append(f"drop: {_listed(dropped)}  # no two records share a value, or all do")
+        lines.append(f"drop: {_yaml_list(dropped)}  # no two records share a value, or all do")
     return Proposal(tuple(lines), len(frame), len(frame) if owner is None else int(frame[owner].nunique()))
 
 
@@ -153,22 +153,22 @@ def _feature(column: "pd.Series[Any]") -> str | None:
     if numbers.notna().mean() >= _MOSTLY and len(values) > 2:
         low, high = float(numbers.min()), float(numbers.max())
         return (
-            f"{{number: [{_outwards(low, high, -1)}, {_outwards(low, high, 1)}]{missing}}}"
+            f"{{number: [{_round_outwards(low, high, -1)}, {_round_outwards(low, high, 1)}]{missing}}}"
             f"  # decide: public values are {low:g} to {high:g}"
         )
     if days.notna().mean() >= _MOSTLY:
         return f"{{date: ['{days.min().year}-01-01', '{days.max().year + 1}-01-01']{missing}}}  # decide: the range"
     if len(values) <= _CATEGORIES:
-        return f"{{category: {_listed(sorted(values.index))}{missing}}}  # decide: are these all values?"
+        return f"{{category: {_yaml_list(sorted(values.index))}{missing}}}  # decide: are these all values?"
     if texts.str.len().mean() >= _LONG_TEXT:
         return f"{{text: {_TEXT_COLUMNS}{missing}}}  # text in hashed n-grams"
     if len(values) > len(present) / 2:
         return None
     common = sorted(values.index[:_CATEGORIES])
-    return f"{{category: {_listed(common)}{missing}}}  # decide: the most frequent of {len(values)} values"
+    return f"{{category: {_yaml_list(common)}{missing}}}  # decide: the most frequent of {len(values)} values"
 
 
-def _outwards(low: float, high: float, side: int) -> str:
+def _round_outwards(low: float, high: float, side: int) -> str:
     """Return a round number outside `low` … `high`, at a distance of about a tenth of this range.
 
     It is above `high` if `side` is 1, and below `low` if `side` is −1; it is not negative unless `low` is.
@@ -182,7 +182,7 @@ def _outwards(low: float, high: float, side: int) -> str:
     return f"{bound:.12g}"
 
 
-def _listed(names: list[str]) -> str:
+def _yaml_list(names: list[str]) -> str:
     """Return `names` as a YAML list on one line, with quotes where needed."""
     import yaml
 
@@ -191,4 +191,4 @@ def _listed(names: list[str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    return _listed([text])[1:-1]
+    return _yaml_list([text])[1:-1]

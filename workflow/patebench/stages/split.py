@@ -12,7 +12,7 @@ from patebench.core.errors import PatebenchError
 from patebench.core.files import write_arrays
 from patebench.core.formats import POOL, SAMPLES, TRUTH
 from patebench.core.seeds import generator
-from patebench.data.division import check_apart, divide, hash_samples, order_by_content, shift_images
+from patebench.data.division import check_pool_and_test, divide, hash_samples, order_by_content, shift_images
 from patebench.features import data_seen
 
 log = logging.getLogger("patebench")
@@ -51,7 +51,7 @@ def run(
     queries = hashes if private is None else hash_samples(source["x"])
     training = None if private is None else queries
     parts = divide(hashes, parameters.pool, parameters.test, generator(seed, stream, "split"), training)
-    check_apart(queries[parts.pool], hashes[parts.test])
+    check_pool_and_test(queries[parts.pool], hashes[parts.test])
     name, names = samples.meta["dataset"], list(samples.meta["class_names"])
     log.info("%s: %d queries and %d test samples", name, len(parts.pool), len(parts.test))
     log.info("%s: left out %d test samples that are also in the pool", name, parts.in_pool)
