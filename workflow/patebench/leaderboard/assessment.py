@@ -55,7 +55,7 @@ _MEAN_ROUNDED = 0.0006
 #: Maximum size of an attached archive after unpacking, in bytes.
 _MOST_BYTES = 1 << 28
 
-#: Maximum number of counts (queries × classes) of the artificial votes in `_data_dependent`.
+#: Maximum number of counts (queries × classes) of the artificial votes in `_find_data_dependence`.
 _MOST_CELLS = 10**7
 
 
@@ -144,7 +144,7 @@ def assess(entry: Entry, folder: Path | None = None) -> Assessed:
 
     `folder` contains the file that is attached to the entry. If it is None, this file is not read.
     """
-    problems = list(_flags(entry))
+    problems = list(_find_problems(entry))
     try:
         return _assess(entry, folder, problems)
     except PatebenchError as fault:
@@ -174,7 +174,7 @@ def _assess(entry: Entry, folder: Path | None, problems: list[Problem]) -> Asses
         text = f"ε = {claim.epsilon:g} ({claim.kind.words}) is stated, but the worst-case bound for all data is ε ≤ "
         text += f"{at_most(bound.epsilon)} ({bound.accountant}: {bound.source})"
         problems.append(Problem("below-worst-case", text))
-        problems.extend(_data_dependent(entry, votes))
+        problems.extend(_find_data_dependence(entry, votes))
         found = _lower_bound(entry)
         lower = max([value for value in (lower, found and float(f"{found:.10g}")) if value is not None], default=None)
     if lower is not None and bound is not None and lower > bound.epsilon * (1 + ROUNDED):
@@ -198,7 +198,7 @@ _EXPECTED: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def _flags(entry: Entry) -> Iterator[Problem]:
+def _find_problems(entry: Entry) -> Iterator[Problem]:
     """Yield the problems of `entry` that can be found without computing ε."""
     privacy = entry.privacy
     for name in ("unit", "adjacency", "delta"):
@@ -260,7 +260,7 @@ def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
     """
     attachment, mechanism = entry.attachment, entry.mechanism
     assert attachment is not None
-    array = _read(folder / attachment.file, attachment.array)
+    array = _read_attached(folder / attachment.file, attachment.array)
     if not isinstance(mechanism, VoteMechanism):
         raise PatebenchError(
             "attachment is given, but mechanism.type is not votes; leave attachment out", code="attachment"
@@ -286,7 +286,7 @@ def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
     return entry, Votes(counts(array, mechanism.classes or int(array.max()) + 1), array)
 
 
-def _read(path: Path, name: str) -> NDArray[np.integer]:
+def _read_attached(path: Path, name: str) -> NDArray[np.integer]:
     """Return the array `name` of labels or votes in the .npz file `path`; raise PatebenchError if it is invalid."""
     try:
         if not path.is_file():  # reading from a pipe could block
@@ -362,31 +362,32 @@ def _no_theorem(what: str, unit: Unit, change: Change) -> PatebenchError:
     )
 
 
-def _votes_bounds(of: VoteMechanism, added: bool, delta: float) -> list[Bound]:
-    """Return all worst-case bounds of the vote mechanism `of`.
+def _votes_bounds(stated: VoteMechanism, added: bool, delta: float) -> list[Bound]:
+    """Return all worst-case bounds of the vote mechanism that an entry has `stated`.
 
     They are for a replaced teacher or, if `added`, for one that is added or removed.
     """
-    values = dict(of.parameters)
-    if of.rounds > 1 and "k" in values:
-        values["k"] *= of.rounds  # several rounds compose like one round with more votes per teacher
-    mechanism = make_mechanism(of.name, values)
-    if of.rounds > 1:
-        check_adaptive(of.name, mechanism)
-    bounds = worst_case(mechanism, of.queries, delta, of.classes, of.teachers)
+    values = dict(stated.parameters)
+    if stated.rounds > 1 and "k" in values:
+        values["k"] *= stated.rounds  # several rounds compose like one round with more votes per teacher
+    mechanism = make_mechanism(stated.name, values)
+    if stated.rounds > 1:
+        check_adaptive(stated.name, mechanism)
+    bounds = worst_case(mechanism, stated.queries, delta, stated.classes, stated.teachers)
     if added:  # only some theorems cover this
         return [replace(bound, epsilon=bound.add_or_remove) for bound in bounds if bound.add_or_remove is not None]
-    cost = mechanism.per_query_cost(of.teachers or 1, of.classes or 2)
-    if of.answers is not None and of.answers < of.queries and cost is not None and cost.threshold_test is not None:
-        most, test, answer = of.answers, cost.threshold_test, cost.answer
+    most, cost = stated.answers, mechanism.per_query_cost(stated.teachers or 1, stated.classes or 2)
+    if most is not None and most < stated.queries and cost is not None and cost.threshold_test is not None:
+        test, answer = cost.threshold_test, cost.answer
         accountant = RenyiAccountant(
             kind=Kind.WORST_CASE,
-            source=f"Rényi divergences of {of.queries} tests and {most} answers, a limit that must be fixed beforehand",
+            source=f"Rényi divergences of {stated.queries} tests and {most} answers, a limit that must be fixed "
+            "beforehand",
             totals=lambda numbers, orders: np.stack(
                 [T * test(orders) + min(T, most) * answer(orders) for T in numbers]
             ),
         )
-        bounds += accountant.bounds([of.queries], delta)
+        bounds += accountant.bounds([stated.queries], delta)
     return bounds
 
 
@@ -394,7 +395,7 @@ def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta
     """Return the worst-case bound at `delta` for all steps of `mechanism` together."""
     if unit not in (Unit.RECORD, Unit.LABEL):
         raise _no_theorem("sampled steps", unit, change)
-    kinds = [_steps(part) for part in mechanism.parts]
+    kinds = [_accountant_steps(part) for part in mechanism.parts]
     bound = bound_together(kinds, delta)
     if (change is Change.ADDED_OR_REMOVED and unit is Unit.RECORD) or math.isinf(bound.epsilon):
         return bound
@@ -418,7 +419,7 @@ def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta
     return replace(bound, epsilon=2 * least, source=f"{bound.source}; group privacy: Vadhan 2017, Lemma 2.2")
 
 
-def _steps(part: Steps) -> SubsampledGaussian:
+def _accountant_steps(part: Steps) -> SubsampledGaussian:
     """Return `part` in the accountant's form, where an epoch of shuffled batches is one step on all records."""
     if part.sampling == "shuffled":
         # An epoch of shuffled batches counts as one step on all records.
@@ -456,7 +457,7 @@ def _lower_bound(entry: Entry) -> float | None:
     return max(pair.epsilon(search.independent(queries), delta) for pair in search.worst(queries))
 
 
-def _data_dependent(entry: Entry, votes: Votes | None) -> Iterator[Problem]:
+def _find_data_dependence(entry: Entry, votes: Votes | None) -> Iterator[Problem]:
     """Yield a problem if the ε stated as worst case is at least a data-dependent ε, so it may depend on the votes.
 
     If `votes` is None, the votes are unknown, and unanimous ones are used.

@@ -64,7 +64,7 @@ def rows_by_dataset(entries: Iterable[Assessed]) -> dict[str, list[Assessed]]:
             datasets.setdefault(row.entry.data.private, []).append(row)
     order = {name: place for place, name in enumerate(_FIRST)}
     names = sorted(datasets, key=lambda name: (order.get(name, len(order)), name))
-    return {name: _ranked(_undominated(datasets[name])) for name in names}
+    return {name: _with_ranks(_undominated(datasets[name])) for name in names}
 
 
 def source(row: Assessed) -> str:
@@ -88,7 +88,7 @@ def _undominated(rows: list[Assessed]) -> list[Assessed]:
     return [row for group in same.values() for row in best_within_epsilon(group)]
 
 
-def _ranked(rows: list[Assessed]) -> list[Assessed]:
+def _with_ranks(rows: list[Assessed]) -> list[Assessed]:
     """Return `rows` with ranks by accuracy, those without a rank last; each unit of privacy has its own ranks."""
 
     def rank(row: Assessed) -> int:

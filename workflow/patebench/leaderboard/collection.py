@@ -119,12 +119,12 @@ def assess_all(root: Path) -> list[Assessed]:
     entry.
     """
     written = [assess(read_entry(path), path.parent) for path in written_files(root)]
-    known = {_number_of(assessed.entry) for assessed in written}
-    published = [entry for entry in published_entries(root) if _number_of(entry) not in known]
+    known = {_result_key(assessed.entry) for assessed in written}
+    published = [entry for entry in published_entries(root) if _result_key(entry) not in known]
     return [*written, *map(assess, kept_entries(root)), *map(assess, published)]
 
 
-def _number_of(entry: Entry) -> tuple[str, float, float | None]:
+def _result_key(entry: Entry) -> tuple[str, float, float | None]:
     """Return data set, ε and mean accuracy of `entry`, which together identify its result."""
     return entry.data.private, entry.claim.epsilon, None if entry.accuracy is None else entry.accuracy.mean
 
@@ -159,7 +159,7 @@ def kept_entries(root: Path) -> Iterator[Entry]:
                 if row.get("system") == ALL_SYSTEMS[PETDL] and "petdl" in tables:
                     continue  # the table petdl contains the same models with their audits
                 is_student = table == "utility-privacy"
-                entry = _of_student(row, audits, config, paper) if is_student else _of_model(row, config, paper)
+                entry = _student_entry(row, audits, config, paper) if is_student else _model_entry(row, config, paper)
                 if entry is None:
                     continue
                 name = slug(folder.name, re.sub(r"[^A-Za-z0-9.-]+", "-", entry.name))
@@ -198,7 +198,7 @@ def _by_seed(archive: Path) -> dict[tuple[str, ...], dict[str, float]]:
     return found
 
 
-def _base(dataset: str) -> str:
+def _original_dataset(dataset: str) -> str:
     """Return the data set of which `dataset` is a variant: "cifar10-jpeg" for "cifar10-jpeg-imagenet"."""
     dataset = dataset.replace("fashion-mnist", "fashion_mnist")
     known = [name for name in _CLASSES if f"{dataset}-".startswith(f"{name}-") and name != "cifar10-jpeg-30000"]
@@ -221,7 +221,7 @@ def _making(run: str, manifest: Mapping[str, Any]) -> Making:
     )
 
 
-def _of_student(
+def _student_entry(
     row: Mapping[str, str], audits: list[dict[str, str]], config: Mapping[str, Any], paper: Paper
 ) -> Entry | None:
     """Return the entry of the student in `row` of a kept table; None if it has no worst-case ε.
@@ -242,7 +242,7 @@ def _of_student(
             parameters=parameters,
             queries=int(row["queries"]),
             teachers=int(row["teachers"]),
-            classes=_facts_of(_CLASSES, row["dataset"]),
+            classes=_number_for(_CLASSES, row["dataset"]),
             rounds=rounds,
         )
     same = {name: row[name] for name in ("dataset", "teachers", "mechanism", "noise", "queries", "delta")}
@@ -273,7 +273,7 @@ def _of_student(
     )
 
 
-def _of_model(row: Mapping[str, str], config: Mapping[str, Any], paper: Paper) -> Entry:
+def _model_entry(row: Mapping[str, str], config: Mapping[str, Any], paper: Paper) -> Entry:
     """Return the entry of the private model in `row` of a kept table; `config` is the configuration of its run."""
     system = row.get("system", ALL_SYSTEMS[PETDL])
     note, form, samples = "", row["form"], row.get("public_samples") or row["samples"]
@@ -282,11 +282,11 @@ def _of_model(row: Mapping[str, str], config: Mapping[str, Any], paper: Paper) -
     if system == ALL_SYSTEMS[PETDL]:
         mechanism = _PETDL_NOISE if form == "published" else _noisy_sums(row)
     elif system == ALL_SYSTEMS[DP_SGD]:
-        mechanism = _dpsgd(row)
+        mechanism = _dpsgd_steps(row)
     elif row["private_model"].partition("_")[0] in FEATURE_METHODS:
-        mechanism = _on_features(row["private_model"])
+        mechanism = _feature_releases(row["private_model"])
     elif form == "sound":
-        mechanism = _private_knn(row["private_model"])
+        mechanism = _private_knn_steps(row["private_model"])
     else:
         note = "The code draws one subset of fixed size for test and answer, which no theorem here covers."
     return Entry(
@@ -313,7 +313,7 @@ def _noisy_sums(row: Mapping[str, str]) -> GaussianComposition | None:
     return GaussianComposition(type="gaussian", mu=math.sqrt(square * sums) / noise, because=because)
 
 
-def _dpsgd(row: Mapping[str, str]) -> SampledGaussian:
+def _dpsgd_steps(row: Mapping[str, str]) -> SampledGaussian:
     """Return all steps of the model in `row`, trained with DP-SGD, with the noise that its target ε requires."""
     options, steps = _options(row["private_model"]), int(row["queries"])
     rate = float(options.get("rate", DPSGD_FORMS[row["form"]].rate))
@@ -322,7 +322,7 @@ def _dpsgd(row: Mapping[str, str]) -> SampledGaussian:
     return SampledGaussian(type="dp-sgd", parts=[Steps(sampling="poisson", rate=rate, noise=noise, steps=steps)])
 
 
-def _on_features(model: str) -> GaussianComposition | PureSteps:
+def _feature_releases(model: str) -> GaussianComposition | PureSteps:
     """Return the composition of all releases of a method that trains on features of a public encoder.
 
     `model` is the name of the method with its options, as in the column private_model.
@@ -340,7 +340,7 @@ def _on_features(model: str) -> GaussianComposition | PureSteps:
     return PureSteps(type="pure", epsilon=method.costs(delta)[0], because=because)
 
 
-def _private_knn(model: str) -> SampledGaussian:
+def _private_knn_steps(model: str) -> SampledGaussian:
     """Return the noisy tests and answers of sound Private-kNN; `model` is its name with its options."""
     options = _options(model)
     counts = {name: int(options[name]) for name in ("neighbours", "queries", "answers") if name in options}
@@ -370,17 +370,17 @@ def _data(row: Mapping[str, str], use: str, samples: int, config: Mapping[str, A
     features = declared.get("features") or []
     encoders = [*([features] if isinstance(features, str) else features), *sorted(pools)]
     return Data(
-        private=_base(dataset),
-        records=_facts_of(_RECORDS, dataset),
+        private=_original_dataset(dataset),
+        records=_number_for(_RECORDS, dataset),
         public=f"unlabelled samples of the test files: {use}",
         public_samples=samples,
         encoder=", ".join(encoders) or "none",
     )
 
 
-def _facts_of(facts: Mapping[str, int], dataset: str) -> int | None:
-    """Return the number in `facts` for `dataset` or for the data set of which it is a variant; None without one."""
-    return facts.get(dataset, facts.get(_base(dataset)))
+def _number_for(numbers: Mapping[str, int], dataset: str) -> int | None:
+    """Return the number in `numbers` for `dataset` or for the data set of which it is a variant; None without one."""
+    return numbers.get(dataset, numbers.get(_original_dataset(dataset)))
 
 
 def _accuracy(row: Mapping[str, str]) -> Accuracy:
@@ -400,26 +400,26 @@ def published_entries(root: Path) -> Iterator[Entry]:
     """
     published = read_published(root / _PUBLISHED)
     epsilons = {
-        _row(value): value.value for value in published.values if value.quantity in ("epsilon_chosen", "epsilon")
+        _row_key(value): value.value for value in published.values if value.quantity in ("epsilon_chosen", "epsilon")
     }
     seen = set()
     for value in published.values:
-        epsilon = epsilons.get(_row(value)) if value.quantity in _ACCURACIES else None
+        epsilon = epsilons.get(_row_key(value)) if value.quantity in _ACCURACIES else None
         key = (value.dataset, value.mechanism, value.noise, value.column * (value.quantity not in _ACCURACIES[:2]))
         quoted = value.mechanism != _QUOTING.get(value.paper, value.mechanism)
         if epsilon is None or quoted or (*key, epsilon, value.value) in seen:
             continue
         seen.add((*key, epsilon, value.value))
-        yield _of_value(value, epsilon)
+        yield _value_entry(value, epsilon)
 
 
-def _row(value: Value) -> tuple[str | None, ...]:
+def _row_key(value: Value) -> tuple[str | None, ...]:
     """Return the fields of `value` that an accuracy and an ε share if the paper prints them in one row."""
     # NZC 2020 (Sun et al.) prints two mechanisms in one row: “Clean Votes” and its own labels.
     return value.paper, value.table, value.row, value.dataset, value.mechanism
 
 
-def _of_value(value: Value, epsilon: float) -> Entry:
+def _value_entry(value: Value, epsilon: float) -> Entry:
     """Return the entry of the accuracy `value`, which a paper prints in the same row as `epsilon`."""
     authors, year = _PAPERS.get(value.paper, (None, None))
     of_records = value.mechanism in SYSTEMS
