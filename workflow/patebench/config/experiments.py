@@ -68,7 +68,7 @@ _CLUSTERS, _NEIGHBOURS = "prototypes", "random"
 
 
 class Agreement:
-    """Record of settings that are not part of an artefact's path, used to detect experiments that disagree on them.
+    """Settings that are not part of an artefact's path, stored to detect experiments that disagree on them.
 
     Experiments with the same path share the artefact, so they must agree on these settings too.
     """
@@ -168,7 +168,7 @@ class _Expansion:
             self._audits(settings.audit, label_sets, queries)
 
     def _check_labels_only(self) -> None:
-        """Raise PatebenchError for settings without a privacy theorem if only the labels of samples are private."""
+        """Raise PatebenchError for settings for which no privacy theorem holds if only labels are private."""
         self._refuse_in_release(f"{self.where}.protects", "the ledger of releases adds up the ε of whole records")
         for key in _OF_RECORDS:
             if getattr(self.settings, key):
@@ -305,7 +305,7 @@ class _Expansion:
             yield ensemble
 
     def _check_owners(self, where: str, partition: PartitionParameters, data: Data) -> None:
-        """Raise PatebenchError if `partition` needs unknown owners of records; warn if it ignores known owners."""
+        """Raise PatebenchError if `partition` needs owners and none are known; warn if it ignores known owners."""
         by_owner = PARTITIONS.fact(partition.strategy, "parameter") == "owners"
         if by_owner and partition.owners is None and not data.names_owners:
             line = (
@@ -346,7 +346,7 @@ class _Expansion:
         return numbers or (max(accounted),)
 
     def _students(self, label_sets: Sequence[LabelSet], accounted: Sequence[int]) -> None:
-        """Add the students of `label_sets`; each learns from the first queries, whose number is in `accounted`."""
+        """Add students of `label_sets`; each learns from the labels of the first T queries, for a T in `accounted`."""
         for where, settings in _keyed_entries(f"{self.where}.students", self.settings.students):
             parameters = StudentParameters.of(settings)
             chosen = _select_ensembles(where, settings.teachers, [labels.ensemble for labels in label_sets])
@@ -545,7 +545,7 @@ def _keyed_values(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
 
 
 def _check_pool(where: str, numbers: Sequence[int], pool: int) -> None:
-    """Raise PatebenchError if a number in `numbers`, at the key `where`, exceeds the number of samples `pool`."""
+    """Raise PatebenchError if one of `numbers`, at the key `where`, exceeds the size `pool` of the pool."""
     for place, value in _keyed_values(where, numbers):
         if value > pool:
             line = f"{value} exceeds the size of the pool, {plural(pool, 'sample')}; use at most {pool}"

@@ -184,7 +184,7 @@ class PartitionParameters(Parameters):
         return self
 
     def chosen_in(self, mode: Mode, *, names_owners: bool = False) -> Self:
-        """Return these parameters; if none states the strategy, set the default one.
+        """Return these parameters; if the strategy is not given, set the default one.
 
         The default is hash-owners if the data set names the owners of its records (`names_owners`). Otherwise it is iid
         in seeded mode and hash in release mode.

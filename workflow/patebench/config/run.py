@@ -171,8 +171,8 @@ class Run:
     def check_size_of_delta(self, where: str, delta: float, teachers: int | None) -> None:
         """Check that `delta`, given at the key `where`, is below 1/`teachers`.
 
-        If `teachers` is None, the number is unknown and assumed to be 100. A larger δ adds a warning; in release mode
-        with a known number, it raises PatebenchError.
+        If `teachers` is None, the number is unknown and assumed to be 100. A δ that is not below adds a warning; in
+        release mode with a known number, it raises PatebenchError.
         """
         if fault := large_delta(delta, teachers):
             if self.mode is Mode.RELEASE and teachers is not None:

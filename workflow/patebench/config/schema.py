@@ -50,7 +50,7 @@ def page() -> str:
 
 
 def _simplified(part: Any) -> Any:
-    """Return `part` of pydantic's schema in the form for editors, in which a value may replace a list of one entry."""
+    """Return pydantic's schema `part` in the form for editors, where one value may stand for a list of one entry."""
     if isinstance(part, list):
         return [_simplified(entry) for entry in part]
     if not isinstance(part, dict):

@@ -156,7 +156,7 @@ class Bound:
         return self if release or self.kind is not Kind.WORST_CASE else replace(self, publishable=False)
 
     def if_added(self) -> "Bound | None":
-        """Return this bound for the addition or removal of one teacher's votes; None if `add_or_remove` is None."""
+        """Return this bound for adding or removing one teacher's votes; None if `add_or_remove` is None."""
         if self.add_or_remove is None:
             return None
         changed = Adjacency.ADD_OR_REMOVE_TEACHER

@@ -99,7 +99,7 @@ def protecting() -> str:
 
 
 def protected_changes(partition: object) -> Sequence[Change]:
-    """Return the kinds of change of the private data that `partition` confines to one shard, and so protects against.
+    """Return the kinds of change that `partition` confines to one shard and hence protects against.
 
     `partition` is the name of a strategy, possibly followed by its share, as in "skew-0.5". An unknown strategy
     protects against none.

@@ -247,7 +247,7 @@ def _find_problems(entry: Entry) -> Iterator[Problem]:
 
 
 def _usual_name(dataset: str) -> str:
-    """Return the known name of a data set that differs from `dataset` only in case or punctuation, else `dataset`."""
+    """Return the known data set name that differs from `dataset` only in case or punctuation, else `dataset`."""
     usual: dict[str, str] = {re.sub(r"\W|_", "", name.lower()): name for name in (*DATASETS, *PRINTED)}
     return usual.get(re.sub(r"\W|_", "", dataset.lower()), dataset)
 

@@ -121,7 +121,7 @@ def reported(rows: Iterable[Assessed], target: float) -> Assessed | None:
 def lead(rows: Sequence[Assessed], unit: str, target: float) -> str:
     """Return a sentence on the lead in accuracy of the best method over the second-best, each at ε ≤ `target`.
 
-    Only ranked rows of `unit` are compared. The result is "" if these rows are of fewer than two methods.
+    Only ranked rows of `unit` are compared. The result is "" if they belong to fewer than two methods.
     """
     first = leader(rows, unit, target)
     second = leader([row for row in rows if first and row.entry.method != first.entry.method], unit, target)

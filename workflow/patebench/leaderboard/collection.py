@@ -314,7 +314,7 @@ def _noisy_sums(row: Mapping[str, str]) -> GaussianComposition | None:
 
 
 def _dpsgd_steps(row: Mapping[str, str]) -> SampledGaussian:
-    """Return all steps of the model in `row`, trained with DP-SGD, with the noise that its target ε requires."""
+    """Return the DP-SGD steps of the model in `row`, with the smallest noise that reaches its target ε."""
     options, steps = _options(row["private_model"]), int(row["queries"])
     rate = float(options.get("rate", DPSGD_FORMS[row["form"]].rate))
     # The smallest noise multiplier that reaches the target ε, as in training.
