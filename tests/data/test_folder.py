@@ -121,10 +121,12 @@ def test_icons_drawn_in_the_alpha_channel_are_drawn_on_the_background(folders: d
 
 
 def test_copies_are_counted_with_an_example(folders: dict[str, str]) -> None:
-    for name in ("private/ant/7.png", "private/bee/8.png", "public/bee/9.png"):
-        paint(Path(folders["private"]).parent / name, level=222)
+    copies = {"private/ant/6.png": 221, "private/ant/7.png": 222, "private/bee/8.png": 222, "private/bee/9.png": 221}
+    for name, level in (copies | {"public/bee/9.png": 222}).items():
+        paint(Path(folders["private"]).parent / name, level=level)
     inside, across = read(folders).notes
-    assert "2 images of one part are identical to another" in inside
+    assert "4 images of one part are identical to another" in inside
+    assert "6.png and" in inside and inside.count("9.png") == 1, "both examples have the same pixels"
     assert "2 private images are identical to a public image" in across
 
 

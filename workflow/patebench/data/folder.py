@@ -321,11 +321,12 @@ def _note_copies(
     hashes = hash_samples(private_pixels), hash_samples(public_pixels)
     for part, keys in zip((private_images, public_images), hashes, strict=True):
         counts = Counter(keys.tolist())
-        if twice := [image for image, key in zip(part, keys.tolist(), strict=True) if counts[key] > 1]:
+        if twice := [(key, image) for image, key in zip(part, keys.tolist(), strict=True) if counts[key] > 1]:
+            first, second = [image for key, image in twice if key == twice[0][0]][:2]
             yield (
                 f"{plural(len(twice), 'image')} of one part are identical to another image of this part, such as"
-                f" {twice[0].path} "
-                f"and {twice[1].path}; each copy counts as a record, so remove the copies"
+                f" {first.path} "
+                f"and {second.path}; each copy counts as a record, so remove the copies"
             )
     if both := [image for image, key in zip(private_images, np.isin(*hashes), strict=True) if key]:
         yield (
