@@ -5,7 +5,7 @@ import math
 import pytest
 
 from patebench.reporting.findings import duration, paper_line
-from patebench.reporting.wording import epsilon_in_digits, epsilon_in_words, parameters_in_words
+from patebench.reporting.wording import delta_in_words, epsilon_in_digits, epsilon_in_words, parameters_in_words
 
 SHORT = [
     *((0.0, "1.0e-04"), (0.0185, "0.019"), (0.5, "0.5"), (0.9999, "1.0")),
@@ -16,6 +16,13 @@ SHORT = [
 @pytest.mark.parametrize(("epsilon", "words"), SHORT)
 def test_an_epsilon_is_rounded_up_and_above_ten_called_weak(epsilon: float, words: str) -> None:
     assert epsilon_in_words(epsilon) == words
+
+
+@pytest.mark.parametrize(
+    ("delta", "words"), [(1e-5, "1e-5"), (1 / 70000, "1.42858e-5"), (1.2345612345614e-5, "1.23457e-5")]
+)
+def test_a_delta_is_rounded_up(delta: float, words: str) -> None:
+    assert delta_in_words(delta) == words
 
 
 DIGITS = [

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
+from decimal import ROUND_CEILING, Context
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Adjacency, Kind
@@ -144,9 +145,9 @@ def owners_in_words(partition: object) -> str:
 
 
 def delta_in_words(delta: float) -> str:
-    """Return δ as short text, such as "1e-5". It has up to six digits, or twelve if six would state a smaller δ."""
-    short = f"{delta:g}"
-    return (short if float(short) >= delta else f"{delta:.12g}").replace("e-0", "e-")
+    """Return δ as short text, such as "1e-5", rounded up to six digits."""
+    shown = Context(prec=6, rounding=ROUND_CEILING).create_decimal(shortest_decimal(delta))
+    return f"{float(shown):g}".replace("e-0", "e-")
 
 
 def epsilon_in_digits(epsilon: float, at_least: bool = False) -> str:
