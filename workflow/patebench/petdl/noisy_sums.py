@@ -4,8 +4,8 @@ Adjacent data sets differ in one teacher's shard, so one of n vectors is replace
 deviation of z times the clipping norm. A release is (2/z)-GDP for vectors of any sign, (√2/z)-GDP for vectors without
 negative entries, and (1/z)-GDP for numbers from 0 to the clip. Adaptive releases that are μᵢ-GDP are √(Σ μᵢ²)-GDP
 together (Dong, Roth, Su 2022, Theorem 2.7, Corollary 3.3). μ-GDP is converted to (ε, δ) exactly (Balle & Wang 2018,
-Theorem 8). The audit runs `noisy_sum` itself (`stages/petdl_audit.py`). Proof: docs/explanation/proofs-systems.md, "Sums
-of clipped vectors".
+Theorem 8). The audit runs `noisy_sum` itself (`stages/petdl_audit.py`). Proof: docs/explanation/proofs-systems.md,
+"Sums of clipped vectors".
 """
 
 import math
