@@ -45,8 +45,8 @@ class World:
     records : private records by column
     holders : (records,) teacher of each record, negative for none
     pool, test : (samples, …) public samples
-    protects : kinds of change (`Change`) that, as the partition claims, alter at most one shard; empty if the partition
-        depends on labels. In that case, the kind "shard" replaces records only by others of the same label
+    protects : changes (`Change`) that alter at most one shard, according to the partition; empty if the partition
+        depends on labels. If it is empty, the kind "shard" replaces each record by one of the same label
     chunk : number of teachers that are trained together
     """
 
@@ -62,14 +62,17 @@ class World:
         return KINDS[kind] is None or bool({KINDS[kind], Change.OWNER} & {*self.protects})
 
     def choose(self, kind: str, repeat: int, shared: np.random.Generator, own: np.random.Generator) -> int:
-        """Return the index of the record for a change of `kind`, if possible from a shard with more than one record.
+        """Return the index of the record to which a change of `kind`, a key of `KINDS`, will be applied.
 
-        If `repeat` is 0, the record has the rarest label, since its change most likely alters facts derived from
-        private labels. The record is drawn with `shared`, so most kinds choose the same record for the same state of
-        `shared`, and the same teachers are trained on the unchanged data. Two kinds choose another record instead:
-        "outlier" takes a record of the smallest shard, drawn with `own`, if that shard is smaller by at least two
-        records; "outliers" takes a record of the first of the `chunk` teachers that are trained together, where
-        accidental sharing of data between teachers mostly starts.
+        The record is drawn with `shared` from all shards with more than one record or, if there are none, from all
+        shards. In repetition `repeat` = 0, only records of the rarest label are drawn, because a change of these most
+        likely alters facts derived from private labels. If `shared` has the same state, most kinds choose the same
+        record, so the same teachers are trained on the unchanged data.
+
+        Two kinds may choose another record. "outlier" draws a record of the smallest shard with `own`, if this shard
+        has at least two records fewer than the shard of the drawn record. "outliers" takes the first record of the
+        first teacher in the drawn record's chunk (`chunk` teachers that are trained together), since accidental sharing
+        of data between teachers mostly starts there.
         """
         sizes = np.bincount(self.holders[self.holders >= 0])
         able = np.flatnonzero((self.holders >= 0) & (sizes[self.holders] > 1))
@@ -86,7 +89,7 @@ class World:
         return int(held[0]) if kind == "outliers" and len(held) else at
 
     def change(self, kind: str, at: int, rng: np.random.Generator) -> tuple[str, Records]:
-        """Apply a change of `kind`, a key of `KINDS`, to the record with index `at`.
+        """Apply a change of `kind`, a key of `KINDS`, to the record with index `at`; draw the new content with `rng`.
 
         Some kinds change all records of the same teacher, or all that belong to the same owner, such as a person.
 
@@ -140,7 +143,7 @@ class World:
         raise ValueError(kind)
 
     def _with(self, at: Any, values: Any, labels: Any) -> Records:
-        """Copy all records, with new content and labels for some of them."""
+        """Return a copy of all records in which those with index `at` have the content `values` and these `labels`."""
         x, y = np.array(self.records["x"]), np.array(self.records["y"])
         x[at], y[at] = values, labels
         return {**self.records, "x": x, "y": y}
@@ -150,7 +153,7 @@ class World:
 
 
 def _extreme(x: NDArray[Any], largest: float) -> tuple[str, Any]:
-    """Return extreme content for one record, as text and values."""
+    """Return extreme content for one record of `x`, as text and as values: ±`largest` or, for integers, 0 or 255."""
     if x.dtype.kind != "f":
         level = 255 if x.mean() < 127.5 else 0
         return str(level), level
@@ -213,7 +216,7 @@ class ChangeFinding:
 
     @classmethod
     def of(cls, kind: str, what: str, claimed: bool, before: Traces, after: Traces) -> "ChangeFinding":
-        """Return the finding on one change, from the outputs `before` and `after` it.
+        """Return the finding on one change, from the outputs of the stages `before` and `after` the change.
 
         Public outputs may never change, nor the votes of a teacher whose shard did not change. If `claimed`, at most
         one shard may change. `kind`, `what` and `claimed` become the attributes `change`, `what` and `claimed`.
@@ -234,8 +237,8 @@ class ChangeFinding:
     def refused(cls, kind: str, what: str, claimed: bool, why: str) -> "ChangeFinding":
         """Return the finding on changed data that a stage refused with the message `why`.
 
-        Everyone can observe a refusal, because no labels appear. So it is a violation if `claimed` is True: if the
-        partition claims that the change alters at most one shard.
+        A refusal is public, since no labels appear. So it is a violation if the partition claims that the change alters
+        at most one shard (`claimed` is True).
         """
         verdict = Moved.VIOLATED if claimed else Moved.REFUSED
         return cls(kind, what, verdict, claimed, (f"refused: {why}" if claimed else why,))

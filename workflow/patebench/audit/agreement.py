@@ -34,7 +34,7 @@ class Tally:
 
     Parameters
     ----------
-    where : end of the message "NAME in 3 of 10 WHERE", which describes the runs
+    where : description of the runs, at the end of the message "NAME in 3 of 10 WHERE"
     names : names of the cells, at the start of that message
     seen : (cells,) number of runs in each cell
     stated : (cells,) stated probability of each cell
@@ -52,7 +52,7 @@ class Tally:
         return int(self.seen.sum())
 
     def p_values(self) -> Array:
-        """Return the p-value of each cell, (cells,): an upper bound on twice its smaller binomial tail."""
+        """Return the two-sided p-value of each cell, (cells,): twice the smaller binomial tail, rounded up, but ≤ 1."""
         from scipy.special import betainc
 
         relative, absolute = _ROUNDING
@@ -70,11 +70,15 @@ class Tally:
 
 @dataclass(frozen=True, eq=False)
 class TwoTallies:
-    """Exact test that outcomes in release mode (`seen`) and with seeded noise (`reference`) have the same distribution.
+    """Exact test that each outcome is equally likely in release mode and with seeded noise.
 
-    In release mode, noise comes from the operating system. `seen` and `reference` are counts (outcomes,). Given an
-    outcome's total count, its count in release mode is hypergeometric (Fisher 1935, exact test). The other parameters
-    are those of `Tally`.
+    In release mode, noise comes from the operating system. Given the total count of an outcome in both modes, its count
+    in release mode is hypergeometric (Fisher 1935, exact test).
+
+    Parameters
+    ----------
+    where, plain, names : see `Tally`; here, a cell is one outcome
+    seen, reference : (outcomes,) count of each outcome in release mode, and with seeded noise
     """
 
     where: str
@@ -88,7 +92,7 @@ class TwoTallies:
         return int(self.seen.sum())
 
     def p_values(self) -> Array:
-        """Return the p-value of each outcome, (outcomes,): twice its smaller hypergeometric tail, at most 1."""
+        """Return the two-sided p-value of each outcome, (outcomes,): twice the smaller hypergeometric tail, but ≤ 1."""
         from scipy.stats import hypergeom
 
         law = hypergeom(self.runs + int(self.reference.sum()), self.runs, self.seen + self.reference)
@@ -103,10 +107,10 @@ class TwoTallies:
 
 
 def disagreements(tallies: Iterable[Tally | TwoTallies]) -> list[str]:
-    """Return a list with one line about the failed cell with the smallest p-value, or an empty list if none fails.
+    """Return [a message about the failed cell of smallest p-value], or [] if no cell of the tests `tallies` fails.
 
-    A cell fails if its p-value times the number of cells in all `tallies` is below ALPHA. A failed cell of a `plain`
-    test takes precedence, since it is easier to understand.
+    A cell fails if its p-value times the number of cells in all `tallies` is below ALPHA. Failed cells of `plain`
+    tests, which are easier to understand, take precedence over others.
     """
     tallies = [tally for tally in tallies if tally.runs > 0]
     p_values = [tally.p_values() for tally in tallies]
@@ -123,12 +127,12 @@ def disagreements(tallies: Iterable[Tally | TwoTallies]) -> list[str]:
 
 
 def outcome_names(outcomes: int) -> list[str]:
-    """Return the names of the outcomes of a query: one for each of `outcomes` − 1 classes, and "no answer"."""
+    """Return the names of the `outcomes` possible outcomes of a query: "class 0", "class 1", … and last "no answer"."""
     return [*(f"class {label}" for label in range(outcomes - 1)), "no answer"]
 
 
 def tally_labels(where: str, seen: NDArray[np.integer], stated: Array) -> Tally:
-    """Return the test of the outcome counts of one repeated query against their stated probabilities.
+    """Return a test of how often each outcome of a repeated query occurred, against the stated probabilities.
 
     Parameters
     ----------
@@ -141,7 +145,8 @@ def tally_labels(where: str, seen: NDArray[np.integer], stated: Array) -> Tally:
 def tally_neighbours(where: str, outcomes: Outcomes, stated: Array) -> Iterator[Tally]:
     """Yield tests of independence between the labels of one release, which answers the same query many times.
 
-    Labels k positions apart are compared, for many k. The compared pairs are disjoint and hence independent.
+    Labels k positions apart are compared, for the k in `lags`. For a further k, chosen on the first half of the labels,
+    those of the second half are compared. Within each test, the compared pairs are disjoint and hence independent.
 
     Parameters
     ----------
@@ -175,7 +180,7 @@ def count_repeats(outcomes: Outcomes, lag: int) -> NDArray[np.int64]:
 
 
 def repeat_names(lag: int) -> list[str]:
-    """Return the names of the two numbers that `count_repeats` returns."""
+    """Return names of the counts of `count_repeats`: equal and unequal pairs of labels, `lag` queries apart."""
     return [f"the same label as {lag} queries before", f"another label than {lag} queries before"]
 
 
@@ -186,7 +191,7 @@ def _tally_repeats(where: str, outcomes: Outcomes, lag: int, same: float) -> Tal
 def most_likely_lag(outcomes: Outcomes) -> int:
     """Return the lag, in queries, at which the excess of equal labels over chance is most significant.
 
-    For fewer than 4 labels, the lag is 0. A test at this lag needs labels other than `outcomes`, which chose the lag.
+    The lag is 0 for fewer than 4 labels. It must be tested on labels other than `outcomes`, which chose it.
     """
     n, names = len(outcomes), outcomes % _TOLD_APART
     total: Array = np.zeros(n // 2)
@@ -197,12 +202,12 @@ def most_likely_lag(outcomes: Outcomes) -> int:
 
 
 def tally_positions(where: str, transcripts: Outcomes, stated: Array) -> Iterator[Tally]:
-    """Yield one test per query, of the outcomes of this query in several releases of the same votes.
+    """Yield one test for each query of `transcripts`: of its outcomes in all releases, against `stated` probabilities.
 
     Parameters
     ----------
     where : description of the votes, see `Tally`
-    transcripts : (releases, queries) outcomes
+    transcripts : (releases, queries) outcomes of several releases of the same votes
     stated : (queries, classes + 1) stated probabilities of the outcomes
     """
     for position, probabilities in enumerate(stated):

@@ -65,7 +65,7 @@ class Conformance(AuditSetting):
         yield self._check_private(audited)
 
     def _tables(self) -> dict[str, Votes]:
-        """Return artificial votes with different degrees of agreement, by name."""
+        """Return artificial votes by name: unanimous, with two tied classes, random, or with one dissenting teacher."""
         rng, shape = self.streams("conformance"), (self.teachers, _QUERIES)
         agreed = np.tile(np.arange(_QUERIES) % self.classes, (self.teachers, 1))
         apart = agreed.copy()
@@ -78,7 +78,7 @@ class Conformance(AuditSetting):
         return {name: self.mechanism.release(votes, self.streams(stream)) for name, votes in self._tables().items()}
 
     def _fault_of(self, name: str, labels: np.ndarray) -> str | None:
-        """Return a message if the labels are not one class or −1 per query."""
+        """Return a message if the `labels` of the votes `name` are not one class or −1 per query, else None."""
         low, high = np.min(labels), np.max(labels)
         if np.shape(labels) == (_QUERIES,) and low >= -1 and high < self.classes:
             return None

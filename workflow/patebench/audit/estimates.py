@@ -30,12 +30,12 @@ _ROUNDING = 64 * _EPS
 
 
 def least_epsilon(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, delta: float) -> Array:
-    """Return the least ε ≥ 0 with δ(ε) ≤ δ = `delta`, (rows,), for each row of outcome distributions P and Q.
+    """Return, for each row of outcome distributions P and Q, the least ε ≥ 0 with δ(ε) ≤ `delta`: (rows,).
 
-    `log_p` and `log_p_neighbour` (rows, outcomes) are ln P on D and ln Q on D′; each entry stands for `multiplicity`
-    outcomes, and δ(ε) = Σ_j (P_j − e^ε Q_j)⁺. ε is ∞ if outcomes that are impossible under Q have a probability above δ
-    under P. With outcomes in descending order of P_j / Q_j, δ(ε) = max_k Σ_{j≤k} (P_j − e^ε Q_j), so the least ε is the
-    largest over k of ln((Σ_{j≤k} P_j − δ) / Σ_{j≤k} Q_j).
+    `log_p` and `log_p_neighbour` (rows, outcomes) are ln P on a data set D and ln Q on its neighbour D′. Each entry
+    stands for `multiplicity` outcomes of this probability. δ(ε) is Σ_j (P_j − e^ε Q_j)⁺. ε is ∞ if outcomes that are
+    impossible under Q have a probability above δ under P. With outcomes in descending order of P_j / Q_j,
+    δ(ε) = max_k Σ_{j≤k} (P_j − e^ε Q_j), so the least ε is the largest ln((Σ_{j≤k} P_j − δ) / Σ_{j≤k} Q_j) over k.
     """
     likely, rare = _events(log_p, log_p_neighbour, multiplicity)
     return _largest(likely, rare, delta)
@@ -44,9 +44,10 @@ def least_epsilon(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, 
 def measurable(
     log_p: Array, log_p_neighbour: Array, multiplicity: Integers, delta: float, runs: int, confidence: float
 ) -> Array:
-    """Return, for each row, the ε lower bound (rows,) that an audit with `runs` runs on each of D and D′ can expect.
+    """Return the ε lower bound that a sampled audit can expect, for each row of outcome distributions: (rows,).
 
-    The other parameters are those of `least_epsilon`.
+    The audit has `runs` runs on each of two neighbouring data sets; its bounds hold with probability `confidence`. The
+    other parameters are those of `least_epsilon`.
     """
     from scipy.special import ndtri
 
@@ -59,7 +60,7 @@ def measurable(
 
 
 def _events(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
-    """Return log-probabilities of nested events, in descending order of likelihood ratio (rows, events)."""
+    """Return, for each k, ln of the probability on D and on D′ of the k outcomes of largest P/Q: (rows, outcomes)."""
     lower, upper = _inward(log_p, log_p_neighbour, multiplicity)
     with np.errstate(invalid="ignore"):
         ratio = np.where(lower > -np.inf, lower - upper, -np.inf)
@@ -69,17 +70,16 @@ def _events(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tup
 
 
 def _inward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
-    """Bound the log-probabilities on the two inputs so that rounding only lowers ε."""
+    """Return lower bounds on ln P (on D) and upper bounds on ln Q (on D′), for all `multiplicity` outcomes together."""
     with np.errstate(divide="ignore"):
         times = np.log(multiplicity)
-    # Lower bound on ln P and upper bound on ln Q of all `multiplicity` outcomes of an entry together.
     lower = log_p * (1 + ERROR) - _ROUNDING + times
     upper = log_p_neighbour * (1 - ERROR) + _ROUNDING + times
     return lower, upper
 
 
 def _largest(likely: Array, rare: Array, delta: float) -> Array:
-    """Return the largest lower bound on ε over events, at least 0."""
+    """Return the largest ln((P − `delta`)/Q) over events, at least 0; `likely` (…, events) is ln P, and `rare` ln Q."""
     exceeds = likely > math.log(delta)
     margin = log1mexp(np.where(exceeds, math.log(delta) - likely, -np.inf))
     with np.errstate(invalid="ignore"):
@@ -107,7 +107,7 @@ def binary(likely: float, rare: float, queries: int, delta: float) -> float:
 
 
 def _powers(p: float, times: NDArray[np.integer]) -> Array:
-    """Return the logarithms of powers of a probability, which may be 0."""
+    """Return ln(pⁿ) for the probability `p` and each n in `times`, with 0⁰ = 1."""
     return np.where(times > 0, times * math.log(p), 0.0) if p > 0 else np.where(times > 0, -np.inf, 0.0)
 
 
@@ -136,7 +136,7 @@ def composed(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, queri
 
 
 def _tail(loss: Array, probability: Array, queries: int, log_probability: float) -> float:
-    """Return a value that the sum of `queries` losses exceeds with probability ≤ e^`log_probability` (Chernoff)."""
+    """Return a value that a sum of `queries` losses exceeds with probability at most e^`log_probability` (Chernoff)."""
     largest = max(float(np.max(np.abs(loss))), 1e-300)
     deviation = max(math.sqrt(queries * float(probability @ loss**2)), 1e-300)
     s = np.concatenate([np.geomspace(1e-3, 1e3, 200) / largest, np.geomspace(1e-2, 1e2, 100) / deviation])
@@ -147,10 +147,10 @@ def _tail(loss: Array, probability: Array, queries: int, log_probability: float)
 
 
 def _on_grid(loss: Array, probability: Array, queries: int, delta: float, certain: float) -> float:
-    """Return a lower bound on ε from the total privacy loss on a grid.
+    """Return a lower bound on the ε of `queries` queries at `delta`, from their total privacy loss, rounded to a grid.
 
-    `loss` and `probability` are the finite losses of one query and their probabilities on D. `certain` is the
-    probability that at least one of the losses is infinite.
+    `loss` and `probability` (losses,) are the finite losses of one query and their probabilities on D. `certain` is the
+    probability that at least one of all losses is infinite.
     """
     given_up = _GIVEN_UP * delta
     high = _tail(loss, probability, queries, math.log(given_up))
@@ -173,7 +173,10 @@ def _on_grid(loss: Array, probability: Array, queries: int, delta: float, certai
 
 
 def _power(place: Array, probability: Array, queries: int) -> Array:
-    """Return the distribution of the total loss on a cyclic grid (cells,); `place` is the loss in cells."""
+    """Return the distribution of the total loss of `queries` queries on a cyclic grid, (cells,).
+
+    `place` and `probability` (losses,) are the losses of one query, in cells of the grid, and their probabilities.
+    """
     below = np.floor(place)
     share = place - below
     one = np.zeros(_CELLS)
@@ -214,7 +217,7 @@ def _high(successes: float, runs: float, alpha: float | Array) -> Array:
 
 @dataclass(frozen=True)
 class Rates:
-    """Counts of an event in `runs` runs on D (`positives`) and `runs` runs on D′ (`false_positives`).
+    """Counts of an event in `runs` runs on a data set D (`positives`) and on its neighbour D′ (`false_positives`) each.
 
     The event's probabilities P on D and Q on D′ are bounded jointly, by the sum of their two z-scores (Stouffer et al.
     1949) with weights √w and √(1 − w), where w = `weight` was chosen before counting. A small part of the failure
@@ -229,18 +232,19 @@ class Rates:
     weight: float = 0.5
 
     def epsilon(self, delta: float, queries: int = 1) -> float:
-        """Return a lower bound on the ε of `queries` independent queries at `delta`, from the event in each query.
+        """Return a lower bound on the ε of `queries` independent queries at `delta`, from an event with these counts.
 
-        For one query it is ln((P − δ)/Q), since P ≤ e^ε Q + δ.
+        For one query, ε ≥ ln((P − δ)/Q), since P ≤ e^ε Q + δ, where P and Q are the event's probabilities on D and on
+        D′.
         """
         return min(binary(float(p), float(q), queries, delta) for p, q in zip(*self._corners(), strict=True))
 
     def mu(self, rate: float = 1.0) -> float:
         """Return a lower bound on μ of a μ-GDP mechanism: Φ⁻¹(P) − Φ⁻¹(Q) (Dong, Roth, Su 2022, Definition 2.6).
 
-        If only a share `rate` of the runs on D really uses D and the others use D′, let P₁ be the event's probability
-        in a run that uses D. Then P = rate·P₁ + (1 − rate)·Q, and P₁ replaces P in the formula. The bound is ∞ if P₁
-        would be 1 or more.
+        P and Q are the event's probabilities on D and on D′. With `rate` < 1, only this share of the runs on D uses D,
+        and the others use D′ (subsampling). Let P₁ be the event's probability in a run that uses D. Then P = rate·P₁ +
+        (1 − rate)·Q, and P₁ replaces P in the formula. The bound is ∞ if P₁ would be 1 or more.
         """
         from scipy.special import ndtri
 
@@ -251,9 +255,10 @@ class Rates:
         return max(0.0, float(np.min(np.where(np.isnan(least), 0.0, least))))
 
     def apart(self, wider: "Rates") -> tuple[Array, Array]:
-        """Return lower bounds on P (2,) and upper bounds on Q (2,), of this event and of the one that `wider` counts.
+        """Return bounds on the probabilities of two events: lower bounds on D (2,), and upper bounds on D′ (2,).
 
-        All four bounds hold together with probability `confidence`.
+        The events are this one and the one that `wider` counts. All four bounds hold together with probability
+        `confidence`.
         """
         part, events = (1 - self.confidence) / 4, (self, wider)
         likely = [clopper_pearson(event.positives, event.runs, part)[0] for event in events]
@@ -261,10 +266,12 @@ class Rates:
         return np.array(likely), np.array(rare)
 
     def _corners(self) -> tuple[Array, Array]:
-        """Return lower bounds on P and upper bounds on Q, (pairs,) each."""
+        """Return pairs of bounds on the event's probability, (pairs,) each: lower ones on D, and upper ones on D′.
+
+        With probability `confidence`, both bounds of at least one pair hold.
+        """
         from scipy.special import ndtr, ndtri
 
-        # With probability `confidence`, (P, Q) is in the joint region, and both bounds of at least one pair hold.
         alpha, w = 1 - self.confidence, self.weight
         if not _LITTLE <= w <= 1 - _LITTLE:
             of_likely = _LITTLE if w < _LITTLE else 1 - _LITTLE
@@ -278,15 +285,19 @@ class Rates:
 
 
 def weight(likely: float, rare: float) -> float:
-    """Return the share of the variance of an estimated ln(P/Q) that is due to P, for P ≈ `likely`, Q ≈ `rare`."""
+    """Return the share of the variance of an estimated ln(P/Q) that is due to P: the weight w of `Rates`.
+
+    `likely` and `rare` are approximate values of P and Q, the probabilities of an event on D and on D′.
+    """
     of_p, of_q = (max((1 - p) / max(p, 1e-12), 1e-12) for p in (likely, rare))
     return of_p / (of_p + of_q)
 
 
 def expected(likely: Array, rare: Array, runs: float, confidence: float) -> tuple[Array, Array]:
-    """Return the approximate bounds on P and on Q, (events,) each, that `Rates` gives after `runs` runs.
+    """Return the bounds that `Rates` approximately gives: lower ones on P and upper ones on Q, (events,) each.
 
-    `likely` and `rare` (events,) are the true probabilities P on D and Q on D′ of each event.
+    `likely` and `rare` (events,) are the true probabilities P on D and Q on D′ of each event, which is counted in
+    `runs` runs on each data set.
     """
     from scipy.special import ndtri
 
@@ -300,9 +311,9 @@ def expected(likely: Array, rare: Array, runs: float, confidence: float) -> tupl
 
 
 def expected_apart(likely: Array, rare: Array, runs: float, confidence: float) -> tuple[Array, Array]:
-    """Return the approximate bounds on P and on Q, (2,) each, that `Rates.apart` gives two events after `runs` runs.
+    """Return the bounds that `Rates.apart` approximately gives: lower ones on P and upper ones on Q, (2,) each.
 
-    `likely` and `rare` (2,) are the true probabilities P on D and Q on D′ of the events.
+    The parameters are those of `expected`, for two events.
     """
     from scipy.special import ndtri
 
@@ -314,11 +325,12 @@ def expected_apart(likely: Array, rare: Array, runs: float, confidence: float) -
 def compose_nested(likely: Array, rare: Array, queries: int, delta: float) -> float:
     """Return a lower bound on the ε of `queries` independent queries at `delta`, from two nested events of each query.
 
-    `likely` (2,) are lower bounds on P, and `rare` (2,) upper bounds on Q, of the smaller and of the larger event. The
-    points (Q, P) of all tests of D against D′ form a convex set that contains the two points of the events, (0, 0) and
-    (1, 1). The tests of some mechanism with three outcomes form exactly the convex hull of these four points. This
-    mechanism is therefore a postprocessing of the release, and composition preserves this (Blackwell 1951; Dong, Roth,
-    Su 2022, Theorem 2.10). A point inside the hull of the others adds nothing.
+    `likely` (2,) are lower bounds on the probabilities P of the smaller and of the larger event on D, and `rare` (2,)
+    upper bounds on their probabilities Q on D′. The points (Q, P) of all tests of D against D′ form a convex set. It
+    contains the points of the two events, (0, 0) and (1, 1). The tests of some mechanism with three outcomes form
+    exactly the convex hull of these four points. This mechanism is therefore a postprocessing of the release, and
+    composition preserves this (Blackwell 1951; Dong, Roth, Su 2022, Theorem 2.10). A point inside the hull of the
+    others adds nothing.
     """
     alone = max(binary(float(p), float(q), queries, delta) for p, q in zip(likely, rare, strict=True))
     p, q = (np.diff([0.0, *each, 1.0]) for each in (likely, rare))

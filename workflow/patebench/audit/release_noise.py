@@ -102,11 +102,13 @@ class ReleaseNoiseAudit(AuditSetting):
         return event.count(sides, self.confidence, sampled.queries, self.delta)
 
     def disagreements(self, pair: Pair, shapes: Counts, agreements: Sequence[Agreement] = ()) -> list[str]:
-        """Return a list with one line about a difference between release mode and seeded noise, or an empty list.
+        """Return [a message] if noise repeats in release mode, or labels have another distribution than seeded ones.
+
+        Otherwise, return [].
 
         Parameters
         ----------
-        pair : the audited pair
+        pair : the audited pair of data sets D and D′
         shapes : (histograms, classes) counts; reused noise is searched for on the histogram on which two labels are
             least likely to be equal by chance
         agreements : histograms on which teachers agree or tie, each tested in separate releases
@@ -132,7 +134,7 @@ class ReleaseNoiseAudit(AuditSetting):
         return agreement.disagreements(tallies)
 
     def _compare_agreement(self, votes: Agreement, labels: int, name: str) -> list[TwoTallies]:
-        """Return tests of release mode against seeded noise, by cyclic shift of the classes."""
+        """Return tests of `labels` labels in release mode against seeded ones, on cyclic shifts of `votes.counts`."""
         shifts = class_shifts(len(votes.counts))
         asked, labels = [np.roll(votes.counts, shift) for shift in shifts], -(-labels // len(shifts)) * len(shifts)
         seen = self._rows(asked, Entropy(), labels)
@@ -147,13 +149,13 @@ class ReleaseNoiseAudit(AuditSetting):
     ) -> list[str]:
         """Return what `disagreements` returns, for mechanisms whose queries depend on each other.
 
-        Short releases of one query and of several are compared with seeded ones in three respects: the frequencies of
-        each answer; whether all, none or some queries are answered; and how often an answer equals the first one. A
-        test uses each release once.
+        Short releases that repeat one query are compared with seeded ones in three respects: the frequencies of each
+        answer; whether all, none or some queries are answered; and how often an answer equals the first one. A test
+        uses each release once.
 
         Parameters
         ----------
-        pairs : the audited pairs by number of queries
+        pairs : number of queries → the audited pair
         shapes : see `disagreements`
         agreements : histograms on which teachers agree or tie, tested only in the longest of these short releases
         """
@@ -168,7 +170,7 @@ class ReleaseNoiseAudit(AuditSetting):
         return agreement.disagreements(tallies)
 
     def _compare_releases(self, counts: NDArray[np.int64], queries: int, name: str) -> Iterator[TwoTallies]:
-        """Yield tests of release mode against seeded noise, in releases that repeat one query."""
+        """Yield tests of release mode against seeded noise, in releases of `queries` queries that all have `counts`."""
         votes = votes_in_turn(counts[None], queries)
         tried = DiscreteNoise(self.streams("discrete numbers"))
         self.outcomes(votes, tried)
@@ -189,7 +191,7 @@ class ReleaseNoiseAudit(AuditSetting):
             yield TwoTallies(where, *repeats, plain=False, names=names)
 
     def _compare_uncertain(self, counts: NDArray[np.int64], one: Outcomes, two: Outcomes) -> Iterator[TwoTallies]:
-        """Yield tests of whether release mode repeats noise after a number of queries."""
+        """Yield tests of whether noise in release mode is missing or repeats, given the outcomes of two releases."""
         queries, classes = len(one), len(counts)
         seeded = DiscreteNoise(self.streams("distances"))
         reference = self.outcomes(votes_in_turn(counts[None], _REFERENCE * queries), seeded)
@@ -204,7 +206,10 @@ class ReleaseNoiseAudit(AuditSetting):
             yield TwoTallies(where, seen, again, plain=False, names=agreement.repeat_names(lag))
 
     def _least_certain(self, shapes: Counts, queries: int | None = None) -> NDArray[np.int64]:
-        """Return the histogram whose outcomes are least often equal, which best reveals reused noise."""
+        """Return the histogram of `shapes` whose outcomes are least often equal; reused noise is most visible there.
+
+        With `queries`, the outcomes are the first ones of releases that repeat the histogram `queries` times.
+        """
         seeded = DiscreteNoise(self.streams(f"least certain/{queries}"))
 
         def tried(counts: NDArray[np.int64]) -> Outcomes:
@@ -216,7 +221,12 @@ class ReleaseNoiseAudit(AuditSetting):
         return shapes[int(np.argmin([float(seen @ seen) for seen in shown]))]
 
     def _compare_shifts(self, asked: Sequence[Counts], seen: Outcomes, reference: Outcomes) -> list[TwoTallies]:
-        """Return tests of outcomes, for each cyclic shift of the classes and for all together."""
+        """Return tests of outcomes in release mode (`seen`) against outcomes with seeded noise (`reference`).
+
+        `asked` contains one histogram under several cyclic shifts of the classes, a column of `seen` and `reference`
+        (rounds, histograms) for each. There is one test per shift, and one of all shifts together, with the classes
+        shifted back.
+        """
         classes = len(asked[0])
         tallies = [
             TwoTallies(on_counts(counts), *(count_outcomes(labels[:, i], classes) for labels in (seen, reference)))
@@ -229,19 +239,19 @@ class ReleaseNoiseAudit(AuditSetting):
         return [*tallies, TwoTallies(f"{tallies[0].where}, classes renamed", *original)]
 
     def _labels(self, pair: Pair) -> int:
-        """Return the number of labels to draw with the operating system's noise, which is slow."""
+        """Return the number of labels of `pair` to draw in release mode; the operating system's noise is slow."""
         source = DiscreteNoise(self.streams("discrete numbers"))
         self._rows([pair.counts], source, _AT_LEAST)
         return min(_NUMBERS * _AT_LEAST // max(1, source.drawn[0]), _AT_MOST)
 
     def _rows(self, asked: Sequence[Counts], source: Source | DiscreteNoise, labels: int) -> Outcomes:
-        """Return the outcomes of histograms queried in turn in one release (rounds, histograms)."""
+        """Return the outcomes (rounds, histograms) of one release, in which queries take the counts `asked` in turn."""
         votes = votes_in_turn(np.stack(asked), labels // len(asked) * len(asked))
         return self.outcomes(votes, source).reshape(-1, len(asked))
 
 
 def _count_answered(transcripts: Outcomes, classes: int) -> NDArray[np.int64]:
-    """Count the releases in which all, no and some queries are answered."""
+    """Return the numbers of releases in which all queries, no queries, and only some queries are answered: (3,)."""
     answers = np.sum(transcripts < classes, axis=1)
     every, none = int(np.sum(answers == transcripts.shape[1])), int(np.sum(answers == 0))
     return np.array([every, none, len(transcripts) - every - none])

@@ -54,12 +54,15 @@ class AuditSetting:
         return self.mechanism.release(votes, source).astype(np.int64) % (votes.classes + 1)
 
     def blocks(self, votes: Callable[[int], Votes], source: Source, labels: int) -> Iterator[Outcomes]:
-        """Yield outcomes (queries,) of releases of `labels` labels in total; `votes(T)` returns votes on T queries."""
+        """Yield the outcomes (queries,) of one release after the other, until `labels` labels are drawn.
+
+        A release has at most `BLOCK` labels. `votes(T)` returns votes on T queries.
+        """
         for start in range(0, labels, BLOCK):
             yield self.outcomes(votes(min(BLOCK, labels - start)), source)
 
     def count(self, votes: Callable[[int], Votes], source: Source, labels: int) -> NDArray[np.int64]:
-        """Return the count of each outcome, (classes + 1,), in the releases that `blocks` yields."""
+        """Return the count of each outcome, (classes + 1,), in the releases of `blocks`; the last is "no answer"."""
         counts = np.zeros(votes(1).classes + 1, dtype=np.int64)
         for block in self.blocks(votes, source, labels):
             counts += count_outcomes(block, len(counts) - 1)
@@ -70,7 +73,7 @@ class AuditSetting:
         return np.stack([self.outcomes(votes, source) for _ in range(runs)])
 
     def stated_epsilon(self, pair: Pair, queries: int) -> float:
-        """Return the ε of `queries` independent queries on `pair`, from the probabilities that the mechanism states."""
+        """Return the ε of `queries` independent queries on `pair`, from the probabilities stated by the mechanism."""
         here, there = (self.mechanism.outcome_probabilities(votes) for votes in pair.votes(1))
         if here is None or there is None:
             return pair.epsilon(queries, self.delta)
@@ -83,14 +86,15 @@ class AuditSetting:
     ) -> "Event":
         """Return the event with the largest expected ε lower bound.
 
-        The events are the sets of the k outcomes with the largest P/Q, for k = 1, 2, …
+        The candidates are the sets of the k outcomes with the largest P/Q, for k = 1, 2, …
 
         Parameters
         ----------
         labels : number of answers on each of D and D′ in which the event will be counted
         pair : the data sets D and D′
         likely, rare : estimated probabilities P on D and Q on D′ of the outcomes
-        times, view : see `Event`
+        times : number of independent answers over which the ε of one answer is composed
+        view : index of the observed value that the event is about, see `Event`
         """
         order = _by_ratio(likely, rare)
         low, high = likely.low(order), rare.high(order)
@@ -104,12 +108,13 @@ class AuditSetting:
     def choose_nested_events(
         self, labels: int, pair: Pair, likely: "Known", rare: "Known", times: int
     ) -> Iterator["Event"]:
-        """Yield one event (outcomes that indicate D) with a wider event (adds outcomes that indicate neither D nor D′).
+        """Yield at most one event with a wider event (`Event.wider`), for ε lower bounds from two nested events.
 
         Outcomes are ordered by likelihood ratio and cut into three groups (for D, for neither, for D′) that differ most
-        between D and D′. The middle group improves composed bounds if noise is large, but its probabilities must be
-        bounded too, which uses up a part of the failure probability. Nothing is yielded for fewer than three outcomes.
-        The parameters are those of `choose_event`.
+        between D and D′. The event is the first group; the wider event also contains the second. The second group
+        improves composed bounds if noise is large, but its probabilities must be bounded too, which uses up a part of
+        the failure probability. Nothing is yielded for fewer than three outcomes. The parameters are those of
+        `choose_event`.
         """
         order = _by_ratio(likely, rare)
         p, q = likely.low(order), rare.high(order)
@@ -170,7 +175,8 @@ class Event:
     times : number of independent answers over which the ε of one answer is composed
     weight : weight of the count on D in the joint bound on both probabilities, see `estimates.Rates`
     predicted : expected ε lower bound, and difference of the event's probabilities on D and D′
-    view : index of the observed value, if several are derived from a transcript (see `sampled`)
+    view : index of the value that the event is about, if a release gives several: each label, the number of answers,
+        and all labels together
     wider : outcomes of a second event that contains the first, or None
     """
 
@@ -183,7 +189,11 @@ class Event:
     wider: Outcomes | None = None
 
     def count(self, sides: Sequence[NDArray[np.int64]], confidence: float, queries: int, delta: float) -> "Sampled":
-        """Return the result of counting this event; `sides` are the counts of all outcomes on D and on D′."""
+        """Return the result of counting this event, as a lower bound on the ε of `queries` queries at `delta`.
+
+        `sides` are two arrays (outcomes,): the counts of all outcomes on D and on D′. The bound holds with probability
+        `confidence`.
+        """
 
         def rates(outcomes: Outcomes) -> Rates:
             times = [int(counts[outcomes].sum()) for counts in sides]
@@ -236,33 +246,36 @@ class Sampled:
 class Known:
     """Probabilities of outcomes on one data set, estimated from about `runs` runs.
 
-    To choose an event, its probability is lowered on D and raised on D′ by one standard error. Otherwise the choice
-    among many events would favour those that occurred too often by chance.
+    When an event is chosen, its probability is lowered on D and raised on D′ by one standard error. Otherwise the
+    choice among many events would favour those that occurred too often by chance.
     """
 
     probability: Array
     runs: float
 
     def low(self, order: Outcomes) -> Array:
-        """Return the probability of the first k outcomes in `order`, for k = 1, 2, …, minus one standard error."""
+        """Return the probability of the first k outcomes in `order` together, for each k, minus one standard error."""
         total = np.cumsum(self.probability[order])
         return np.clip(total - np.sqrt(total / self.runs), 0.0, 1.0)
 
     def high(self, order: Outcomes) -> Array:
-        """Return the probability of the first k outcomes in `order`, for k = 1, 2, …, plus one standard error."""
+        """Return the probability of the first k outcomes in `order` together, for each k, plus one standard error."""
         total = np.cumsum(self.probability[order])
         return np.clip(total + np.sqrt(total / self.runs) + 1 / self.runs, 0.0, 1.0)
 
 
 def _by_ratio(likely: Known, rare: Known) -> Outcomes:
-    """Return the possible outcomes in descending order of likelihood ratio (Neyman & Pearson 1933)."""
+    """Return the possible outcomes in descending order of P/Q (Neyman & Pearson 1933); `likely` has P, and `rare` Q."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.nan_to_num(likely.probability / rare.probability, nan=-1.0, posinf=np.inf)
     return np.argsort(-ratio, kind="stable")[: int(np.sum(likely.probability + rare.probability > 0))]
 
 
 def _apart(p: Array, q: Array, cut: tuple[int, int]) -> float:
-    """Return the triangular discrimination of two distributions over three groups of outcomes."""
-    # `cut` has the indices of the last outcomes of the first two groups.
+    """Return the triangular discrimination between P on D and Q on D′ for three groups of outcomes.
+
+    `p` and `q` (outcomes,) are cumulative probabilities; `cut` are the indices of the last outcomes of the first two
+    groups.
+    """
     of_p, of_q = (np.diff([0.0, *sums[list(cut)], 1.0]) for sums in (p, q))
     return float(np.sum((of_p - of_q) ** 2 / np.maximum(of_p + of_q, 1e-12)))

@@ -79,14 +79,16 @@ class SampledAudit(AuditSetting):
         shapes: Counts | None = None,
         agreements: Sequence[Agreement] = (),
     ) -> tuple[dict[int, Sampled], list[Tally]]:
-        """Return the result of largest ε for each number of queries, and tests of the stated probabilities.
+        """Return the sampled result for each number of queries, and tests of the stated probabilities.
+
+        A result is that of the pair, direction and event for which the largest ε lower bound is expected.
 
         Parameters
         ----------
-        pairs : pairs of data sets
+        pairs : pairs of data sets D and D′ to choose from
         queries : numbers of queries, each audited separately
         shapes : (histograms, classes) counts of queries that one release answers in turn, to test the stated
-            probabilities; None: those of `pairs`
+            probabilities; None: the counts on D of `pairs`
         agreements : histograms on which teachers agree or tie, for the same purpose, each in separate runs
         """
         pairs = _different(pairs)
@@ -114,7 +116,7 @@ class SampledAudit(AuditSetting):
     def _independent(
         self, pairs: Sequence[Pair], queries: Sequence[int], shapes: Counts
     ) -> tuple[dict[int, Sampled], list[Tally]]:
-        """Return the results for a mechanism whose queries are independent."""
+        """Return what `__call__` returns, for a mechanism whose queries are independent."""
         views = list(pairs) if self._local else relabel(pairs)
         # Many queries of one release are equivalent to many releases.
         labels = self.runs * self._queries_per_run(pairs[0].votes(_SHORT)[0])
@@ -134,13 +136,17 @@ class SampledAudit(AuditSetting):
         return largest, tallies
 
     def _queries_per_run(self, votes: Votes) -> int:
-        """Return the number of queries of one run, fewer if releases draw many random numbers."""
+        """Return the number of queries of one run, fewer if a release of `votes` draws many random numbers."""
         source = CountingGenerator(self.streams("numbers"))
         self.outcomes(votes, source)
         return max(1, min(_QUERIES_PER_RUN, _NUMBERS_PER_RUN * _SHORT // max(1, *source.drawn)))
 
     def _know(self, pair: Pair, side: int, name: str, labels: int, tallies: list[Tally]) -> Known:
-        """Return the stated outcome probabilities or, if missing or contradicted, the observed frequencies."""
+        """Return the outcome probabilities on D (`side` 0) or D′ (1) of `pair`; append a test of these to `tallies`.
+
+        They are the stated probabilities or, if these are missing or contradicted, the frequencies in `labels` labels
+        that are drawn from the random stream `name`.
+        """
         seen = self.count(lambda T: pair.votes(T)[side], self.streams(name), labels)
         if self._local:
             seen[-1] = 0  # which teacher is queried when is public
@@ -154,7 +160,10 @@ class SampledAudit(AuditSetting):
         return Known(stated[0], 1e15)
 
     def _best(self, labels: int, known: Sequence[tuple[Pair, Known, Known]], queries: int) -> Event:
-        """Return the event with the largest expected ε on any pair, if it is counted in `labels` labels."""
+        """Return the event with the largest expected ε lower bound of `queries` queries, if counted in `labels` labels.
+
+        `known` contains each pair with its outcome probabilities on D and on D′.
+        """
         together = self.mechanism.most_participation(queries)
         times = together if self._local or together == queries else 1
         few = known if times == 1 else _most_different(known)
@@ -164,7 +173,7 @@ class SampledAudit(AuditSetting):
         return max(events, key=lambda event: event.predicted)
 
     def _estimate(self, event: Event, labels: int, queries: int, tallies: list[Tally]) -> Sampled:
-        """Count an event in new labels, and append tests of these labels."""
+        """Return the result of counting `event` in `labels` new labels on D and on D′; append tests to `tallies`."""
         sides = [
             self._count(event.pair, side, labels, f"{queries}/count/{name}", tallies)
             for side, name in enumerate(("here", "there"))
@@ -172,7 +181,7 @@ class SampledAudit(AuditSetting):
         return event.count(sides, self.confidence, queries, self.delta)
 
     def _count(self, pair: Pair, side: int, labels: int, name: str, tallies: list[Tally]) -> NDArray[np.int64]:
-        """Count each outcome on one side of a pair, and append tests."""
+        """Return the count of each outcome in `labels` labels on D (`side` 0) or D′ (1); append tests to `tallies`."""
         stated, classes = self.mechanism.outcome_probabilities(pair.votes(1)[side]), len(pair.counts)
         seen = np.zeros(classes + 1, dtype=np.int64)
         blocks = self.blocks(lambda T: pair.votes(T)[side], self.streams(name), labels)
@@ -186,7 +195,7 @@ class SampledAudit(AuditSetting):
         return seen
 
     def _tally_shapes(self, shapes: Counts) -> Iterator[Tally]:
-        """Yield tests of whether histograms that are queried in turn are answered as if alone."""
+        """Yield one test per histogram in `shapes`, of its outcomes in a release that queries all of them in turn."""
         votes = votes_in_turn(shapes, len(shapes) * _IN_TURN)
         stated = self.mechanism.outcome_probabilities(votes.at(slice(0, len(shapes))))
         if stated is None:
@@ -198,7 +207,7 @@ class SampledAudit(AuditSetting):
             yield agreement.tally_labels(where, count_outcomes(labels, votes.classes), stated[i])
 
     def _tally_agreement(self, votes: Agreement, name: str) -> Iterator[Tally]:
-        """Yield tests of one histogram under several cyclic shifts of the classes."""
+        """Yield tests of the outcomes on `votes.counts`, for each cyclic shift of the classes and for all together."""
         source, shifts = self.streams(name), class_shifts(len(votes.counts))
         labels = self.runs * self._queries_per_run(repeated_votes(votes.counts, _SHORT)) // _AGREEING // len(shifts)
         seen, chances = np.zeros(len(GROUPS), dtype=np.int64), np.zeros(len(GROUPS))
@@ -216,7 +225,7 @@ class SampledAudit(AuditSetting):
         yield Tally(f"{on_counts(votes.counts)}, classes renamed", GROUPS, seen, chances)
 
     def _short(self, pair: Pair, name: str) -> Iterator[Tally]:
-        """Yield tests of short releases, since many further answers would hide early faults."""
+        """Yield tests of each answer of short releases on `pair`; long releases would hide faults of first answers."""
         free = self.mechanism.independent_queries
         length, runs = (_SHORT, _SHORT_RUNS) if free else (_SHORT_WITH_STATE, _RUNS_WITH_STATE)
         if self._local:
@@ -225,7 +234,7 @@ class SampledAudit(AuditSetting):
             yield from self._tally_positions(_on_side(pair, side), pair.votes(length)[side], f"{name}/{which}", runs)
 
     def _tally_positions(self, where: str, votes: Votes, name: str, runs: int) -> Iterator[Tally]:
-        """Yield one test of the outcomes of each query over several releases."""
+        """Yield one test for each query of `votes`, of its outcomes in `runs` releases."""
         stated = self.mechanism.outcome_probabilities(votes)
         if stated is not None:
             yield from agreement.tally_positions(where, self.transcripts(votes, self.streams(name), runs), stated)
@@ -233,8 +242,7 @@ class SampledAudit(AuditSetting):
     # Queries that depend on each other.
 
     def _with_state(self, pairs: Sequence[Pair], queries: int) -> Sampled:
-        """Return the result for a mechanism whose queries depend on each other."""
-        # The event is about the first answers of a release.
+        """Return the result if queries depend on each other; its event is about the first answers of a release."""
         runs, length = max(200, self.runs // _SHARE), min(queries, _TRANSCRIPT)
         runs_per_pair, count = max(1, runs // 2 // len(pairs)), runs - runs // 2
         events: list[Event] = []
@@ -255,14 +263,14 @@ class SampledAudit(AuditSetting):
         return Sampled(queries, self.delta, rates, best.pair, best)
 
     def _views(self, pair: Pair, name: str, runs: int, length: int) -> list[list[Outcomes]]:
-        """Return the views of several releases on D and on D′."""
+        """Return the values (see `_views`) of `runs` releases of `length` queries, on D and on D′ of `pair`."""
         return [
             _views(self.transcripts(votes, self.streams(f"{name}/{side}"), runs), len(pair.counts))
             for votes, side in zip(pair.votes(length), ("here", "there"), strict=True)
         ]
 
     def _fresh(self, pair: Pair, name: str) -> bool:
-        """Return True if labels from two generators are equal only as often as by chance."""
+        """Return True if labels on D of `pair` from two random generators are equal only as often as by chance."""
         one, two = (self._labels_of(pair, self.streams(f"{name}/{draw}")) for draw in ("one", "two"))
         return agree_by_chance(one, two, len(pair.counts), self._local)
 
@@ -273,22 +281,22 @@ class SampledAudit(AuditSetting):
 
 
 def query_factor(runs: int, queries: int) -> int:
-    """Return the factor by which each of `runs` runs has more queries than in an audit with few runs.
+    """Return the factor by which runs have more queries in an audit with `runs` runs than in one with few runs.
 
-    The audit is one of the ε of `queries` queries.
+    Its maximum is larger if ε is audited for one query than for several `queries`.
     """
     return min(max(1, runs // _USUAL_RUNS), _MOST_OF_ONE if queries == 1 else _MOST_OF_SEVERAL)
 
 
 def max_labels(runs: int) -> int:
-    """Return the maximum number of labels that an audit of one independent query counts on each of D and D′."""
+    """Return the maximum number of labels, on each of D and D′, in which an audit of one query counts its event."""
     return runs * _QUERIES_PER_RUN * query_factor(runs, 1)
 
 
 def agree_by_chance(one: Outcomes, two: Outcomes, classes: int, only_answers: bool = False) -> bool:
-    """Return True if outcomes (queries,) of two releases are not equal more often than their frequencies imply.
+    """Return True if two releases agree no more often than independent outcomes of the same frequencies.
 
-    With `only_answers`, only queries that both releases answered are compared.
+    `one` and `two` (queries,) are their outcomes. With `only_answers`, only queries that both answered are compared.
     """
     if only_answers:  # unanswered queries are public and the same in both releases
         asked = (one < classes) & (two < classes)
@@ -299,7 +307,10 @@ def agree_by_chance(one: Outcomes, two: Outcomes, classes: int, only_answers: bo
 
 
 def _most_different(known: Sequence[tuple[Pair, Known, Known]]) -> list[tuple[Pair, Known, Known]]:
-    """Order pairs by decreasing difference, without those that differ only in class order."""
+    """Return `known` in descending order of the difference between D and D′, without pairs equal up to class order.
+
+    `known` contains each pair with its outcome probabilities on D and on D′.
+    """
     ordered = sorted(known, key=lambda entry: -_difference(*entry[1:]))
     kept: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[Pair, Known, Known]] = {}
     for pair, likely, rare in ordered:
@@ -309,14 +320,17 @@ def _most_different(known: Sequence[tuple[Pair, Known, Known]]) -> list[tuple[Pa
 
 
 def _difference(likely: Known, rare: Known) -> float:
-    """Return the triangular discrimination of two outcome distributions, minus its sampling error."""
+    """Return the triangular discrimination of outcomes on D (`likely`) and on D′ (`rare`), minus its sampling error."""
     p, q = likely.probability, rare.probability
     noise = 2 * len(p) / min(likely.runs, rare.runs)
     return float(np.sum((p - q) ** 2 / np.maximum(p + q, 1e-12))) - noise
 
 
 def _views(outcomes: Outcomes, classes: int) -> list[Outcomes]:
-    """Return the values of each release that an event may be about."""
+    """Return the values that an event may be about, an array (releases,) for each kind of value.
+
+    If `outcomes` (releases, queries) has several queries, these are each label, the number of answers, and all labels.
+    """
     if outcomes.shape[1] == 1:
         return [outcomes[:, 0]]
     # Each label, the number of answers, and all labels as one number, where `classes` stands for "no answer".
@@ -325,7 +339,7 @@ def _views(outcomes: Outcomes, classes: int) -> list[Outcomes]:
 
 
 def _different(pairs: Sequence[Pair]) -> list[Pair]:
-    """Return distinct pairs; a pair and its reverse count as equal."""
+    """Return `pairs` without duplicates; a pair with D and D′ exchanged is a duplicate."""
     kept: dict[frozenset[tuple[int, ...]], Pair] = {}
     for pair in pairs:
         kept.setdefault(frozenset({tuple(pair.counts.tolist()), tuple(pair.neighbour.tolist())}), pair)
@@ -333,18 +347,18 @@ def _different(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def relabel(pairs: Sequence[Pair]) -> list[Pair]:
-    """Return every pair under several cyclic shifts of the classes."""
+    """Return every pair of `pairs` under several cyclic shifts of the classes, see `class_shifts`."""
     return [pair.shift_classes(by) for pair in pairs for by in class_shifts(len(pairs[0].counts))]
 
 
 def class_shifts(classes: int) -> list[int]:
-    """Return the cyclic shifts of the classes, in places, under which histograms are tried."""
+    """Return the numbers of places by which audits shift the classes cyclically: 0 and up to 9 others."""
     every = np.linspace(0, classes, min(classes, _RELABELLINGS), endpoint=False).astype(int)
     return [int(by) for by in np.unique(every)]
 
 
 def on_counts(counts: NDArray[np.integer]) -> str:
-    """Return the text "on the counts (…)" for messages; all but two trailing zeros are left out."""
+    """Return the text "on the counts (…)" for messages; from the fourth count, zero and "…" replace trailing zeros."""
     shown = counts.tolist()
     while len(shown) > 4 and shown[-1] == shown[-2] == 0:
         shown = shown[:-1]

@@ -67,9 +67,9 @@ _NUMBERS, _REFERENCE, _RELEASES = 16_000, 20, 10
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """Votes on D (`here`) and on its neighbour D′ (`there`), which differ in the first teacher's votes.
+    """Votes on neighbouring data sets, D (`here`) and D′ (`there`); only the first teacher's votes may differ.
 
-    `words` describe the difference.
+    `words` describe the difference, for messages.
     """
 
     words: str
@@ -90,12 +90,12 @@ class World:
 
     @property
     def removal(self) -> bool:
-        """Return True if the first teacher has no vote on D or on D′."""
+        """Return True if the first teacher abstains on all queries on D, or on all queries on D′."""
         return any((_votes_of_first(votes) == ABSTAINED).all() for votes in (self.here, self.there))
 
     @cached_property
     def pair(self) -> Pair:
-        """Return a pair with the counts of the first query and no outcome probabilities, for records and messages."""
+        """Return the counts of the first query as a `Pair`, for records and messages, without valid probabilities."""
         nothing = np.zeros(self.here.classes)
         vote, other = map(_first_vote, (self.here, self.there))
         alike = np.ones(self.here.classes, dtype=np.int64)
@@ -108,7 +108,7 @@ def _first_vote(votes: Votes) -> int:
 
 
 def _votes_of_first(votes: Votes) -> NDArray[np.integer]:
-    """Return the first teacher's labels, on each query or of each weight vector."""
+    """Return the first teacher's labels: one per query or, for votes with weights, one per weight vector."""
     weighted, matrix = votes.weighted, votes.matrix
     if weighted is not None:
         return weighted.labels[weighted.teachers == 0]
@@ -117,10 +117,10 @@ def _votes_of_first(votes: Votes) -> NDArray[np.integer]:
 
 
 def table_pairs(teachers: int, classes: int, queries: int, k: int) -> list[World]:
-    """Return pairs of votes whose tables differ as much as one teacher's votes allow.
+    """Return pairs of votes on at most `queries` queries whose counts differ as much as one teacher's votes allow.
 
-    The mechanism should count only `k` votes of each teacher. Some pairs differ in more votes, which reveals a
-    mechanism that counts more.
+    `k` is the number of votes of each teacher that the mechanism should count. In some pairs, more votes differ, which
+    reveals a mechanism that counts more.
     """
     size = min(queries, _QUERIES)
     m, silent, every, turn = min(k, size), np.full(size, ABSTAINED), np.zeros(size, dtype=np.int64), np.arange(size)
@@ -147,9 +147,10 @@ def table_pairs(teachers: int, classes: int, queries: int, k: int) -> list[World
 
 
 def weighted_pairs(teachers: int, classes: int, queries: int, k: int) -> list[World]:
-    """Return pairs of votes with weights whose tables differ as much as one teacher's vector of weights allows.
+    """Return pairs of votes with weights whose counts differ as much as one teacher's vector of weights allows.
 
-    A teacher's weights have an L2 norm of at most √`k`. Some pairs differ more if a mechanism ignores this limit.
+    The mechanism should limit the L2 norm of a teacher's weights to √`k`. Some pairs exceed this limit, which reveals a
+    mechanism that ignores it.
     """
     size = min(queries, _QUERIES)
     longest = math.isqrt(k * UNIT**2)
@@ -181,7 +182,7 @@ def _weighted(teachers: Sequence[Rows], queries: int, classes: int) -> Votes:
 
 
 def agreed_tables(teachers: int, classes: int, queries: int, k: int) -> list[World]:
-    """Return pairs of equal vote tables D = D′, to test the noise alone: one where all teachers agree, and one of ties.
+    """Return pairs of equal votes D = D′, to test the noise alone: one where all teachers agree, and one of ties.
 
     There are at most `k` queries, since at most `k` votes of a teacher count.
     """
@@ -196,7 +197,7 @@ def agreed_tables(teachers: int, classes: int, queries: int, k: int) -> list[Wor
 
 
 def least_epsilon(noise: Noise | IntegerNoise, difference: Table, delta: float) -> float:
-    """Return a lower bound on the ε at `delta` of true counts plus `noise`, one draw per count.
+    """Return a lower bound on the ε at `delta` of releasing true counts, each plus an independent draw of `noise`.
 
     `difference` (queries, classes) are the true counts on D minus those on D′, integers unless the noise is Gaussian.
     """
@@ -215,7 +216,7 @@ def least_epsilon(noise: Noise | IntegerNoise, difference: Table, delta: float) 
 
 @dataclass(frozen=True)
 class TableAudit(AuditSetting):
-    """Audit of a mechanism that releases a table; `weighted` is True if votes have weights."""
+    """Audit of a mechanism that releases a table of noisy counts; `weighted` is True if votes have weights."""
 
     mechanism: SparseArgmax
     weighted: bool = False
@@ -237,7 +238,7 @@ class TableAudit(AuditSetting):
         return agreed_tables(self.drawn_teachers, self.classes, drawn, int(self.mechanism.k))
 
     def _drawn(self, queries: int) -> int:
-        """Limit the number of queries to that of a sampled table."""
+        """Return `queries`, or the maximum number of queries of a sampled table if this is smaller."""
         return min(queries, max(1, _SHARES // self.shares))
 
     @property
@@ -256,18 +257,19 @@ class TableAudit(AuditSetting):
 
     @cached_property
     def noise(self) -> Noise | IntegerNoise:
-        """Return the stated noise of a count."""
+        """Return the noise that the mechanism states for each count."""
         return self.mechanism.exact_noise(self.drawn_teachers)
 
     def exact(self, world: World) -> float:
-        """Return a lower bound on the ε of a pair, computed from the true counts and the stated noise."""
+        """Return a lower bound on the ε of the pair `world`, computed from the true counts and the stated noise."""
         return least_epsilon(self.noise, self._difference(world), self.delta)
 
     def sampled(self, queries: int) -> Sampled:
-        """Return the result of runs on the pair whose sums of released counts (see `_sums`) differ most.
+        """Return the result of runs on the pair of votes that is easiest to distinguish, on at most `queries` queries.
 
-        The event is that the sum lies in some of `_SUMS` ranges, which are about equally likely. Separate runs choose
-        and count the event.
+        Each table is reduced to a weighted sum of its counts (see `_sums`); the pair has the largest distance between
+        mean sums on D and on D′. The event is that the sum lies in some of `_SUMS` ranges, which are about equally
+        likely. Separate runs choose and count the event.
         """
         choosing, few = max(1000, self._runs // _CHOOSING), max(200, self._runs // _CHOOSING // 20)
         counting = max(1000, self._runs - choosing)
@@ -285,7 +287,7 @@ class TableAudit(AuditSetting):
         return events[chosen].count(sides, self.confidence, queries, self.delta)
 
     def _distance(self, world: World, cells: Table, runs: int, name: str) -> float:
-        """Return the distance between the mean sums on D and on D′, in standard deviations."""
+        """Return the distance between the mean sums (see `_sums`) on D and on D′, in standard deviations."""
         here, there = (self._sums(world, side, cells, runs, f"{name}/{side}") for side in (0, 1))
         deviation = math.hypot(float(here.std()), float(there.std()))
         return abs(float(here.mean() - there.mean())) / max(deviation, 1e-9)
@@ -313,7 +315,7 @@ class TableAudit(AuditSetting):
             yield from self._tally_noise(f"where there are {world.words}", noise)
 
     def release_tallies(self, queries: int) -> Iterator[TwoTallies]:
-        """Yield tests that tables in release mode and with seeded discrete noise have the same distribution."""
+        """Yield tests of whether residuals in release mode and with seeded noise have the same distribution."""
         several, agreeing = self.worlds(queries)[::3], self._agreements(queries)
         for i, world in enumerate([*several, *agreeing]):
             share = 6 if self.weighted or i >= len(several) else 3
@@ -335,15 +337,14 @@ class TableAudit(AuditSetting):
             yield TwoTallies(where, _count_repeats(seen), _count_repeats(drawn), plain=False, names=names)
 
     def _stated(self, votes: Votes) -> Table:
-        """Return the counts to which noise is added, in votes (queries, classes)."""
+        """Return the true counts (queries, classes) to which the mechanism adds noise, in units of one vote."""
         return self.mechanism.counts(votes) / votes.unit
 
     def _difference(self, world: World) -> Table:
         return self._stated(world.here) - self._stated(world.there)
 
     def _directions(self, world: World) -> list[Table]:
-        """Return differences between the counts on D and on D′ (queries, classes)."""
-        # Of the votes that the mechanism counts, at most `k` per teacher, and of all votes.
+        """Return the differences of counts between D and D′, (queries, classes): with the cap `k`, and without it."""
         counted = self._difference(world)
         every = (world.here.counts - world.there.counts) / world.here.unit
         return [counted] if np.array_equal(counted, every) else [cells for cells in (counted, every) if cells.any()]
@@ -353,7 +354,10 @@ class TableAudit(AuditSetting):
         return (self.mechanism.released(votes, source)["noisy_counts"] for _ in range(runs))
 
     def _sums(self, world: World, side: int, cells: Table, runs: int, name: str, *, discrete: bool = False) -> Array:
-        """Return a weighted sum of the released counts for each run."""
+        """Return, for each of `runs` tables, its released counts multiplied by `cells` (queries, classes) and added up.
+
+        The tables are drawn on D (`side` 0) or D′ (1).
+        """
         stream = self.streams(f"table/{name}")
         source: Source = DiscreteNoise(stream) if discrete else stream
         return np.array([float(np.vdot(cells, table)) for table in self._tables(world, side, source, runs)])
@@ -361,18 +365,18 @@ class TableAudit(AuditSetting):
     def _count_sums(
         self, world: World, cells: Table, edges: Array, runs: int, name: str, *, discrete: bool = False
     ) -> list[NDArray[np.int64]]:
-        """Count the runs in each group of sums, on D and on D′."""
+        """Count the runs whose sum (see `_sums`) lies between successive `edges`, on D and on D′."""
         sides = [self._sums(world, side, cells, runs, f"{name}/{side}", discrete=discrete) for side in (0, 1)]
         return [np.bincount(np.searchsorted(edges, side), minlength=len(edges) + 1) for side in sides]
 
     def _residuals(self, world: World, runs: int, source: Source) -> Table:
-        """Return released minus true counts on D (runs, queries, classes)."""
+        """Return released minus true counts on D in several tables, (runs, queries, classes)."""
         counts = self._stated(world.here)
         return np.stack([table - counts for table in self._tables(world, 0, source, runs)])
 
     @cached_property
     def _groups(self) -> tuple[Array, Array]:
-        """Return limits of about equally likely groups of noise values, and their probabilities."""
+        """Return the limits between about equally likely groups of noise values, and the probability of each group."""
         return self.noise.groups(_NOISES)
 
     @property
@@ -384,7 +388,7 @@ class TableAudit(AuditSetting):
         return np.bincount(np.searchsorted(edges, residuals.ravel()), minlength=len(stated))
 
     def _tally_noise(self, where: str, noise: Table) -> Iterator[Tally]:
-        """Yield tests of the noise by query, by class, and in adjacent pairs of cells."""
+        """Yield tests of the residuals `noise` by query, by class, and in adjacent pairs of cells."""
         if self.noise.is_none:
             return
         stated = self._groups[1]
@@ -397,7 +401,7 @@ class TableAudit(AuditSetting):
             yield Tally(where, _likeness(next_to), seen, np.array([same, 1 - same]), plain=False)
 
     def _neighbours(self, noise: Table) -> dict[str, NDArray[np.int64]]:
-        """Count disjoint adjacent pairs of cells with noise in equal and different groups, by axis."""
+        """Count pairs of adjacent cells whose noise is in the same and in different groups, along each axis."""
         groups, counts = np.searchsorted(self._groups[0], noise), {}
         for axis, next_to in enumerate(("release", "query", "class")):
             one, two = (groups.take(range(start, groups.shape[axis] // 2 * 2, 2), axis) for start in (0, 1))
@@ -412,14 +416,14 @@ def _likeness(next_to: str) -> list[str]:
 
 
 def _count_repeats(noise: Table) -> NDArray[np.int64]:
-    """Count cells with equal and with unequal noise in disjoint pairs of successive releases."""
+    """Return the numbers of cells with equal and with unequal noise in two successive releases; pairs are disjoint."""
     pairs = noise[: len(noise) // 2 * 2].reshape(-1, 2, *noise.shape[1:])
     same = int(np.sum(pairs[:, 0] == pairs[:, 1]))
     return np.array([same, pairs[:, 0].size - same])
 
 
 def disagreements(audit: TableAudit, queries: Sequence[int]) -> list[str]:
-    """Return lines about residuals that differ from the stated noise, in seeded tables and in release mode."""
+    """Return messages if seeded tables contradict the stated noise, or if release mode contradicts seeded noise."""
     lines = agreement.disagreements(tally for T in queries for tally in audit.tallies(T))
     if not audit.noise.is_none:
         lines += agreement.disagreements(audit.release_tallies(max(queries)))

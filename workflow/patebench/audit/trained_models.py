@@ -33,7 +33,7 @@ CHOOSING = 5
 
 @dataclass(frozen=True)
 class Audited:
-    """The stated ε or μ, the audited lower bound on the same quantity, and the method in words (`how`)."""
+    """Comparison of the `stated` ε or μ with its `audited` lower bound; `how` describes the method in words."""
 
     stated: float
     audited: float
@@ -57,8 +57,8 @@ Train = Callable[[bool, float, int], Sequence[Array]]
 def audit_noise(train: Train, stated: float) -> Audited:
     """Audit the ε of a training by comparing models with and without noise; `stated` is the stated ε.
 
-    The audited ε is ∞ if models with and without noise are equal, but a model of the neighbouring data set is different
-    from these. Otherwise it is 0. `train` must use the same batches and initial weights for all models.
+    The audited ε is ∞ if models with and without noise are equal, but a model of the neighbouring data set is
+    different. Otherwise it is 0. `train` (see `Train`) must use the same batches and initial weights for all models.
     """
     plain, noisy, again = (train(True, noise, stream) for noise, stream in ((0.0, 0), (DROWNING, 0), (DROWNING, 1)))
     neighbour = train(False, DROWNING, 0)
@@ -114,7 +114,11 @@ def audit_release(here: Array, there: Array, direction: Array, confidence: float
 
 
 def _best_rates(sides: tuple[Array, Array], thresholds: Mapping[float, float], confidence: float, rate: float) -> float:
-    """Bound the parameter of Gaussian DP from below, with a threshold chosen on separate runs."""
+    """Return a lower bound on μ (Gaussian DP) from the event that a value exceeds one of `thresholds`.
+
+    `sides` (runs,) are values on two neighbours. The first of these choose the threshold, and the others count the
+    event. `thresholds` maps each threshold to its `Rates.weight`; `rate` is that of `Rates.mu`.
+    """
 
     def mu(runs: slice, threshold: float) -> float:
         positives, false_positives = (float(np.sum(side[runs] > threshold)) for side in sides)

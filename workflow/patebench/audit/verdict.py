@@ -79,7 +79,7 @@ class Finding:
     ----------
     queries : number of queries
     pair, exact : the worst pair found, and its ε from the stated probabilities
-    sampled : the result of runs
+    sampled : the result of the sampled audit
     stated : the stated bounds with their verdicts
     discrete : the result of runs with seeded discrete noise, if the mechanism has a discrete form
     weighted : the finding for votes with weights, only for the largest number of queries and only if the mechanism
@@ -167,7 +167,7 @@ class Audit(AuditSetting):
 
 
 def run_audit(setting: AuditSetting, queries: Sequence[int]) -> Audit:
-    """Audit a mechanism on one query and on each number of queries in `queries`."""
+    """Audit the mechanism of `setting` for one query and for each number of queries in `queries`."""
     wanted = sorted({1, *queries})
     if setting.mechanism.answering is Answering.AS_TABLE:
         findings, lines = _audit_all_tables(TableAudit(**vars(setting)), wanted)
@@ -177,7 +177,10 @@ def run_audit(setting: AuditSetting, queries: Sequence[int]) -> Audit:
 
 
 def _audit_all_tables(tables: TableAudit, wanted: Sequence[int]) -> tuple[list[Finding], list[str]]:
-    """Audit a mechanism that releases one table, also for votes with weights if possible."""
+    """Return the findings for `wanted` numbers of queries, and messages of disagreement, if one table is released.
+
+    If the mechanism accepts votes with weights, the last finding contains one for these.
+    """
     lines = disagreements(tables, wanted)
     if not tables.mechanism.weights:
         return [_audit_tables(tables, T, sound=not lines) for T in wanted], lines
@@ -190,7 +193,7 @@ def _audit_all_tables(tables: TableAudit, wanted: Sequence[int]) -> tuple[list[F
 
 
 def _audit_queries(how: AuditSetting, wanted: Sequence[int]) -> tuple[list[Finding], list[str]]:
-    """Audit a mechanism that answers queries, at the worst pairs of counts."""
+    """Return the findings for `wanted` numbers of queries, and messages of disagreement, if queries are answered."""
     mechanism, delta = how.mechanism, how.delta
     search = Search(mechanism, how.teachers, how.classes, delta)
     searches = {T: search.asking(T) for T in wanted}
@@ -228,7 +231,7 @@ def _audit_queries(how: AuditSetting, wanted: Sequence[int]) -> tuple[list[Findi
 
 
 def _audit_tables(tables: TableAudit, queries: int, *, sound: bool) -> Finding:
-    """Compare every stated bound with the audited ε of pairs of tables."""
+    """Return the finding for `queries` queries: stated bounds with the ε audited on pairs of votes."""
     sampled = tables.sampled(queries)
     discrete = tables.discrete(sampled, queries)
     worlds = [way for world in tables.worlds(queries) for way in (world, world.reversed())]
@@ -251,7 +254,10 @@ def _audit_tables(tables: TableAudit, queries: int, *, sound: bool) -> Finding:
 
 
 def _more_than_stated(how: AuditSetting, search: Search, largest: Mapping[int, Sampled]) -> list[str]:
-    """Return at most one line, on a sampled ε above that of the stated probabilities."""
+    """Return [a message] if a sampled ε exceeds the ε that follows from the stated probabilities of the pair, or [].
+
+    `largest` contains the sampled result for each number of queries.
+    """
     for T, sampled in largest.items():
         exact = how.stated_epsilon(sampled.pair, search.independent(T))
         if Verdict.of(exact, sampled.sure) is Verdict.VIOLATED:
@@ -272,7 +278,11 @@ def _compare(
     *,
     sound: bool,
 ) -> Finding:
-    """Compare every stated bound with the audited ε of the worst and further pairs."""
+    """Return the finding for `queries` queries: stated bounds with the ε audited on `worst` and on further pairs.
+
+    `sampled` and `discrete` are the results of runs with continuous and with discrete noise. `others` are further pairs
+    on which the mechanism was run. `sound` is False if labels disagree with the stated probabilities.
+    """
     exact = worst.epsilon(search.independent(queries), search.delta)
     everywhere = max(exact, sampled.sure)
 
@@ -305,14 +315,17 @@ def _compare(
 
 
 def _violated_if_added(bound: Bound, audited: float, pair: Pair) -> Iterator[Stated]:
-    """Yield the bound for added or removed votes, if the audit violates it."""
+    """Yield the form of `bound` for an added or removed teacher if `audited`, a lower bound on its ε, exceeds it."""
     added = bound.if_added()
     if added is not None and Verdict.of(added.epsilon, audited) is Verdict.VIOLATED:
         yield Stated(added, audited, pair)
 
 
 def _worst_of_each(first: Iterable[Stated], *further: Iterable[Stated]) -> list[Stated]:
-    """Return the first bounds, replaced and completed by larger violations on further pairs."""
+    """Return the bounds `first`, updated by violated bounds in `further`.
+
+    A violated bound is added or, if its ratio of audited to stated ε is larger, replaces the same bound in the result.
+    """
     stated = {_key(each.bound): each for each in first}
     for each in itertools.chain(*further):
         before = stated.get(_key(each.bound))
@@ -331,7 +344,7 @@ def _pair_to_json(pair: Pair) -> dict[str, Any]:
 
 
 def _sampled_to_json(sampled: Sampled) -> Mapping[str, Any]:
-    """Return the counts of an event for JSON."""
+    """Return the pair, the event and its counts in a sampled audit, for JSON."""
     rates, event, wider = sampled.rates, sampled.event, None
     if sampled.wider is not None and event is not None and event.wider is not None:
         wider = {"outcomes": event.wider.tolist(), "positives": sampled.wider.positives}
@@ -350,10 +363,7 @@ def _sampled_to_json(sampled: Sampled) -> Mapping[str, Any]:
 
 
 def worst_verdict(finding: Finding) -> Verdict:
-    """Return the least favourable verdict on a finding's bounds, except bounds of kind `Kind.CLAIMED`.
-
-    If there are no others, return `Verdict.VACUOUS`.
-    """
+    """Return the least favourable verdict on the bounds of `finding` except claims, or `VACUOUS` if there are none."""
     verdicts = {stated.verdict for stated in finding.stated if stated.bound.kind is not Kind.CLAIMED}
     order = (Verdict.VIOLATED, Verdict.DISAGREES, Verdict.HOLDS, Verdict.VACUOUS)
     return next((verdict for verdict in order if verdict in verdicts), Verdict.VACUOUS)

@@ -52,12 +52,12 @@ _TELLING, _OFTEN, _SHOWS = 0.4, 0.02, 1e-4
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Votes D and D′ on one query that differ in one teacher's vote, with the probabilities of their outcomes.
+    """Votes on one query of two neighbouring data sets, D and D′, with the probabilities of the query's outcomes.
 
     Parameters
     ----------
     counts : (classes,) vote counts on D
-    source, target : class of the differing vote on D and on D′
+    source, target : class for which one teacher votes on D, and on D′; all others vote alike
     log_p, log_p_neighbour : log-probabilities of the outcomes on D and on D′
     multiplicity : number of outcomes that each of these probabilities stands for
     words : description of the difference if D and D′ differ in more than one query, else ""
@@ -81,9 +81,9 @@ class Pair:
         return moved
 
     def votes(self, queries: int) -> tuple[Votes, Votes]:
-        """Return the votes on D and on D′ if one query is repeated `queries` times.
+        """Return the votes on D and on D′ if the query is repeated `queries` times.
 
-        They differ in the first teacher that votes `source`.
+        Only the votes of the first teacher that votes `source` on D differ.
         """
         voted = np.repeat(np.arange(len(self.counts)), self.counts)
         changed = voted.copy()
@@ -101,7 +101,7 @@ class Pair:
         return Pair(self.neighbour, self.target, self.source, self.log_p_neighbour, self.log_p, self.multiplicity)
 
     def epsilon(self, queries: int, delta: float) -> float:
-        """Return a lower bound on the ε of `queries` independent queries, each on this pair; results are cached."""
+        """Return a lower bound on the ε of `queries` independent queries with these counts; results are cached."""
         if (queries, delta) not in self._found:
             self._found[queries, delta] = composed(self.log_p, self.log_p_neighbour, self.multiplicity, queries, delta)
         return self._found[queries, delta]
@@ -126,8 +126,8 @@ class Agreement(NamedTuple):
     Parameters
     ----------
     counts : (classes,) counts
-    leading : number of classes, from the first, that share the largest count; for a neighbour, the number of the counts
-        of which it is a neighbour
+    leading : number of classes, from the first, that share the largest count; a neighbour keeps the number of the
+        original counts
     """
 
     counts: Counts
@@ -159,11 +159,11 @@ Score = Callable[[Array, Array, NDArray[np.integer]], Array]
 
 @dataclass(frozen=True)
 class Search:
-    """Search for the worst pairs of a mechanism: adjacent data sets that it distinguishes best.
+    """Search for the worst pairs of a mechanism: neighbouring data sets D and D′ for which its ε is largest.
 
-    A local mechanism releases every perturbed vote, so other teachers hide nothing: a single teacher is audited, whose
-    label is its perturbed vote. If queries depend on each other, the search uses the first answer of a release that
-    repeats one query `asked` times.
+    For a mechanism of local privacy, which releases every perturbed vote, other teachers hide nothing. So a single
+    teacher is audited, and its perturbed vote is the label. If queries depend on each other, the search uses the first
+    answer of a release that repeats one query `asked` times.
     """
 
     mechanism: Mechanism
@@ -186,7 +186,7 @@ class Search:
         return self.mechanism.answering is Answering.BY_TEACHER
 
     def shapes(self) -> Counts:
-        """Return counts (histograms, classes) of many shapes, to compare releases with stated probabilities."""
+        """Return vote histograms such as ties and small gaps, on which releases are tested: (histograms, classes)."""
         if self.local:
             return np.eye(self.classes, dtype=np.int64)
         every = self._candidates()
@@ -196,7 +196,7 @@ class Search:
     def agreements(self) -> list[Agreement]:
         """Return histograms on which all teachers agree or two classes tie, each followed by a neighbour.
 
-        Releases on these are compared with the stated probabilities in separate runs. A fault in noise that depends on
+        Separate runs compare releases on these with the stated probabilities. A fault in noise that depends on
         agreement is visible only there, and only if noise sometimes changes the outcome. Therefore one unanimous
         histogram has few teachers, and one tie has counts close to those of the other classes.
         """
@@ -210,7 +210,7 @@ class Search:
         return [side for agreement in distinct.values() for side in (agreement, agreement.neighbour)]
 
     def _tie(self, gap: int) -> Agreement | None:
-        """Return counts with two tied classes above the others, or None if impossible."""
+        """Return counts in which two classes tie, about `gap` votes above the others; None if impossible."""
         # With two classes and an odd number of teachers, one teacher is left out.
         others = self.classes - 2
         top = min((self.teachers + others * gap + self.classes - 1) // self.classes, self.teachers // 2)
@@ -218,7 +218,7 @@ class Search:
         return None if top == 0 or (others and rest[0] >= top) else Agreement(np.array([top, top, *rest]), 2)
 
     def _most_revealing(self, agreements: Sequence[Agreement]) -> list[Agreement]:
-        """Return the votes on which runs best estimate the rarer groups of outcomes."""
+        """Return those of `agreements` on which runs best estimate how likely "another class" and "no answer" are."""
         known = [
             (votes, votes.grouped(p)) for votes in agreements if (p := self._first_outcome(votes.counts)) is not None
         ]
@@ -232,7 +232,7 @@ class Search:
         return chosen or [votes for votes, _ in known[-1:]]
 
     def _first_outcome(self, counts: Counts) -> Array | None:
-        """Return the stated outcome probabilities of the first query, or None (classes + 1,)."""
+        """Return the stated outcome probabilities (classes + 1,) of a query with `counts`, or None if unknown."""
         votes = repeated_votes(counts, self.asked)
         try:
             with np.errstate(all="ignore"):
@@ -243,7 +243,7 @@ class Search:
         return None if log_p is None or np.isnan(log_p[0]).any() else np.exp(log_p[0])
 
     def ladder(self, queries: int) -> list[Pair]:
-        """Return, for each of several degrees of agreement among teachers, the worst pair for `queries` queries.
+        """Return the worst pair for `queries` queries at each of several degrees of agreement among teachers.
 
         Data-dependent bounds are small where teachers agree, and a wrong bound may be contradicted only there.
         """
@@ -255,7 +255,10 @@ class Search:
         return [self._best(shape[None], self._score(queries))[0][1] for shape in shapes]
 
     def removed(self, pair: Pair, queries: int) -> float:
-        """Return a lower bound on the ε of `queries` queries between D with and without the vote that D′ changes."""
+        """Return a lower bound on the ε of `queries` queries if one vote is removed or added.
+
+        The data sets are D of `pair`, and D without the vote that differs between D and D′.
+        """
         fewer = pair.counts.copy()
         fewer[pair.source] -= 1
         here, there = (self.mechanism.log_outcome_probabilities(Votes(counts[None])) for counts in (pair.counts, fewer))
@@ -265,15 +268,15 @@ class Search:
         return max(composed(*way, once, times, self.delta) for way in ((here[0], there[0]), (there[0], here[0])))
 
     def independent(self, queries: int) -> int:
-        """Return the number of queries, among `queries`, on which the ε of a pair is composed.
+        """Return the number of queries over which the ε of a pair is composed, for a release of `queries` queries.
 
-        It is the largest number on which one teacher takes part; or 1 if queries depend on each other, since the search
-        then uses only the first answer.
+        It is the largest number of these in which one teacher takes part. If queries depend on each other, it is 1,
+        since the search then uses only the first answer.
         """
         return self.mechanism.most_participation(queries) if self.mechanism.independent_queries else 1
 
     def _climbed(self, score: Score) -> list[tuple[float, Pair]]:
-        """Return the highest scores with their pairs, after hill climbing."""
+        """Return the pairs with the highest scores found by hill climbing, as (score, pair), best first."""
         best = self._best(self._candidates(), score)
         for _ in range(_ROUNDS):
             before, best = best[0][0], _merged(best, self._best(_moves(best[0][1].counts), score))
@@ -300,7 +303,7 @@ class Search:
         return [pair for _, pair in self._climbed(score)]
 
     def _score(self, queries: int) -> Score:
-        """Return a function that scores pairs by ε, from Rényi curves for several queries."""
+        """Return a function that scores pairs by the ε of `queries` queries, from Rényi curves if there are several."""
         if queries == 1:
             return lambda log_p, log_p_neighbour, multiplicity: least_epsilon(
                 log_p, log_p_neighbour, multiplicity, self.delta
@@ -321,7 +324,7 @@ class Search:
         return _distinct(_shapes(self.teachers, self.classes, levels))
 
     def _best(self, histograms: Counts, score: Score) -> list[tuple[float, Pair]]:
-        """Return the highest scores with their pairs, in both orders of D and D′."""
+        """Return the best-scored pairs of `histograms` and their neighbours, in both orders, as (score, pair)."""
         best: list[tuple[float, Pair]] = []
         for pairs in self._neighbours(histograms):
             ways = (pairs.log_p, pairs.log_p_neighbour), (pairs.log_p_neighbour, pairs.log_p)
@@ -333,7 +336,7 @@ class Search:
         return _merged(best)
 
     def _neighbours(self, histograms: Counts) -> Iterator[exact.Pairs]:
-        """Yield outcome distributions of the first query for histograms and their neighbours."""
+        """Yield the outcome distributions of a release's first query, for `histograms` and all their neighbours."""
         if self.mechanism.independent_queries:
             return self.mechanism.neighbours(histograms)
 
@@ -353,21 +356,24 @@ class Search:
 
 
 def _change(log_p: Array, log_p_neighbour: Array) -> Array:
-    """Return the absolute difference between the two probabilities of each outcome."""
+    """Return |P − Q| for each outcome; `log_p` and `log_p_neighbour` are ln P and ln Q."""
     return np.abs(np.exp(log_p) - np.exp(log_p_neighbour))
 
 
 def _without_rare(
     log_p: Array, log_p_neighbour: Array, multiplicity: NDArray[np.integer], least: float
 ) -> tuple[Array, Array]:
-    """Remove rare outcomes, which dominate Rényi curves but hardly matter for approximate DP."""
+    """Set to −∞ the ln P and ln Q of outcomes with P > Q and total probability at most `least` on D.
+
+    Such rare outcomes dominate Rényi curves but hardly matter for approximate DP.
+    """
     with np.errstate(divide="ignore"):
         rare = (log_p > log_p_neighbour) & (log_p + np.log(multiplicity) <= np.log(least))
     return np.where(rare, -np.inf, log_p), np.where(rare, -np.inf, log_p_neighbour)
 
 
 def _merged(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
-    """Return the pairs of highest score, without near-duplicates."""
+    """Return the `KEPT` pairs with the highest scores, as (score, pair), without near-duplicates."""
     kept: dict[tuple[str, int, int], tuple[float, Pair]] = {}
     for value, pair in sorted(itertools.chain(*several), key=lambda scored: -scored[0]):
         tops = sorted((int(pair.counts.max()), int(pair.neighbour.max())))
@@ -376,7 +382,7 @@ def _merged(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
 
 
 def _pair(histograms: Counts | None, pairs: exact.Pairs, row: int) -> Pair:
-    """Return one row of the outcome distributions as a pair."""
+    """Return row `row` of the outcome distributions `pairs` as a `Pair`; `histograms` is None for local privacy."""
     source, target = int(pairs.loses[row]), int(pairs.gains[row])
     if histograms is None:
         # D and D′ have one vote each.
@@ -396,7 +402,7 @@ def _distinct(histograms: Iterable[Sequence[int] | Counts]) -> Counts:
 
 
 def _shapes(teachers: int, classes: int, levels: Sequence[int]) -> Iterator[list[int]]:
-    """Yield histograms of many shapes, some with a top count near a threshold."""
+    """Yield histograms with ties, small gaps, and largest counts near the thresholds `levels` and elsewhere."""
     near = {level + step for level in levels for step in (-1, 0, 1)}
     tops = sorted({*near, *np.linspace(1, teachers, 12).astype(int).tolist()})
     for tied in range(1, classes + 1):
@@ -413,13 +419,13 @@ def _shapes(teachers: int, classes: int, levels: Sequence[int]) -> Iterator[list
 
 
 def _evenly(votes: int, tied: int, classes: int) -> list[int]:
-    """Share votes evenly among the first classes."""
+    """Return counts (classes,) that share `votes` evenly among the first `tied` classes."""
     share, rest = divmod(votes, tied)
     return [share + (place < rest) for place in range(tied)] + [0] * (classes - tied)
 
 
 def _moves(counts: Counts) -> Counts:
-    """Return a histogram and others near it, with votes moved between two classes."""
+    """Return the histogram `counts`, and those with some votes moved from one class to another, for hill climbing."""
     ordered = -np.sort(-counts)
     total = int(ordered.sum())
     first_of_equal = np.flatnonzero(np.diff(ordered, prepend=-1))
