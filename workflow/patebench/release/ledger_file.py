@@ -123,7 +123,8 @@ class Place:
         ----------
         source : file of kind VOTES or CHUNK that contains `votes`
         out : file to which the result of the draw will be written
-        name : name of the mechanism
+        name, mechanism : the mechanism that draws, and its name
+        votes : votes on the labelled queries
         key : key of the entry; None: a random key
         more : further arguments of `release_cost`
         """
@@ -141,7 +142,7 @@ class Place:
         return [entry.key]
 
     def check_same_shards(self, source: Artefact, before: Artefact) -> None:
-        """Raise ArtefactError unless VOTES `source` and LABELS `before` of earlier rounds have the same partition.
+        """Raise ArtefactError unless `source` (VOTES) and `before` (LABELS of earlier rounds) have the same partition.
 
         The ε of all rounds together bounds the effect of changing one shard, so all rounds must use the same shards.
         Also raised if the ledger does not contain the earlier rounds.
@@ -182,9 +183,9 @@ def shards_of(source: Artefact) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Ledger:
-    """Ledger of one private data set, with one of `entries` for each draw.
+    """Ledger of one private data set; `entries` has one entry for each draw.
 
-    A draw belongs to this ledger if the digest of its private records is in `records`, or if the user gives its data
+    A draw belongs to this ledger if `records` contains the digest of its private records, or if the user gives the data
     the name `private`.
     """
 
@@ -207,10 +208,10 @@ class Ledger:
 
     @classmethod
     def of(cls, folder: Path, records: str, private: str | None = None) -> "Ledger":
-        """Return the ledger in `folder` of the data with digest `records` or name `private`; if none, an empty ledger.
+        """Return the ledger of the data with digest `records` or name `private` in `folder`; if none, an empty ledger.
 
-        Raises ArtefactError if two ledgers match, if the matching ledger has another name, or if any ledger in the
-        folder is damaged, since that may be the ledger of these data.
+        Raises ArtefactError if two ledgers match, if the matching ledger has another name, if the file of a new ledger
+        exists, or if any ledger in the folder is damaged, since that may be the ledger of these data.
         """
         records, known = records[:_DIGITS], cls.read_all(folder)
         matching = [ledger for ledger in known if records in ledger.records or ledger.has_name(private)]
@@ -327,8 +328,8 @@ def enter_draw(
     ----------
     folder : folder of the ledgers
     records : digest of the private records
-    limit : total (ε, δ) of all draws from the data, fixed with the first draw; without a limit, only draws
-        from disjoint teachers can follow
+    limit : total (ε, δ) of all draws from the data, fixed with the first draw; without a limit, only draws from
+        disjoint teachers can follow
     private : permanent name of the private data
     """
     with file_lock(folder / "ledgers"):
@@ -380,7 +381,7 @@ def name_ledger(path: Path, private: str) -> None:
 
 
 def _check_others(folder: Path, limit: LedgerParameters | None, private: str | None) -> None:
-    """Refuse a first draw without limit if another ledger may be of the same data."""
+    """Raise ArtefactError for a first draw without `limit` if another ledger in `folder` may be of the same data."""
     ledgers = Ledger.read_all(folder) if folder.exists() else []
     # Two ledgers with different names are of different data.
     doubtful = [other for other in ledgers if private is None or other.private is None]
@@ -406,7 +407,11 @@ def _check_others(folder: Path, limit: LedgerParameters | None, private: str | N
 def _check(
     before: Ledger, now: Sequence[Spending], asked: LedgerParameters | None, kept: LedgerParameters | None, order: float
 ) -> None:
-    """Refuse a draw that exceeds the limit of its ledger or changes it."""
+    """Raise ArtefactError if the costs `now` exceed the limit `kept` of the ledger, or if the requested limit differs.
+
+    `now` are the costs of the draws in the ledger `before` and of the new draw, the last. `asked` is the requested
+    limit. Without a limit, the new draw must not raise the total cost.
+    """
     drawn = len(before.entries)
     made = "1 draw was" if drawn == 1 else f"{drawn} draws were"
     if kept is None:
@@ -439,7 +444,7 @@ def _check(
 
 
 def _together(now: Sequence[Spending], delta: float, order: float) -> str:
-    """Return text that states the ε of all draws together."""
+    """Return text that states the ε at `delta` of all draws together; `now` are their costs, the new draw's last."""
     failure = spending.together(now)[1]
     if failure >= delta:
         return f"this draw and {len(now) - 1} before it have a failure probability of up to {failure:g}, so ε = ∞"
@@ -448,7 +453,7 @@ def _together(now: Sequence[Spending], delta: float, order: float) -> str:
 
 
 def _costs_more(before: Sequence[Spending], last: Spending) -> bool:
-    """Return True if costs add up, False if the teachers are disjoint."""
+    """Return True if the cost of the new draw `last` adds to the costs `before`, False if its teachers are disjoint."""
     apart = np.maximum(spending.together(before)[0], spending.together([last])[0])
     return not np.array_equal(spending.together([*before, last])[0], apart)
 
