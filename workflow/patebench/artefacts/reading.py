@@ -42,7 +42,7 @@ def read_samples(path: Path, role: str) -> Artefact:
 
 
 def check_partners(private: Artefact, public: Artefact) -> None:
-    """Raise ArtefactError unless `private` and `public` SAMPLES have equal data set, classes, sample shape, dtype."""
+    """Raise ArtefactError unless two SAMPLES have equal data set, classes, sample shape and dtype."""
     for entry in ("dataset", "classes", "class_names"):
         public.require(entry, private.meta[entry], str(private.path))
     if (private["x"].dtype, private["x"].shape[1:]) != (public["x"].dtype, public["x"].shape[1:]):
@@ -50,7 +50,7 @@ def check_partners(private: Artefact, public: Artefact) -> None:
 
 
 def records_outside(private: Artefact, *others: Artefact) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return `x` and `y` of the samples in `private` of which `others` contain no copy (`x` equal byte for byte)."""
+    """Return `x` and `y` of the samples in `private` that are not in `others`, compared by the bytes of `x`."""
     outside = ~np.isin(hash_samples(private["x"]), np.concatenate([hash_samples(other["x"]) for other in others]))
     return private["x"][outside], private["y"][outside]
 
@@ -100,7 +100,7 @@ def check_together(**inputs: Artefact | Sequence[Artefact] | None) -> None:
 
 @contextmanager
 def locate_faults(samples: Artefact) -> Iterator[None]:
-    """Convert a NotFiniteError raised in the block to a PatebenchError about `samples` (SAMPLES or POOL).
+    """Convert a NotFiniteError raised in the `with` block to a PatebenchError about `samples` (SAMPLES or POOL).
 
     The message names the file, the sample with the largest absolute value and, if known, its row in the user's data.
     """
@@ -161,7 +161,7 @@ def read_votes(path: Path | str) -> tuple[Artefact, Votes]:
 
 
 def votes_of(source: Artefact) -> Votes:
-    """Return the votes in an artefact VOTES; raise PatebenchError if they contradict its metadata."""
+    """Return the votes in the artefact `source` (VOTES); raise PatebenchError if the votes contradict its metadata."""
     classes, labels_only = int(source.meta["classes"]), protects_labels_only(source)
     if "votes" in source.arrays:
         return replace(
@@ -183,10 +183,10 @@ def protects_labels_only(source: Artefact) -> bool:
 
 
 def check_pool_protection(pool: Artefact, partition: Artefact | None = None, *, labels_only: bool = False) -> None:
-    """Raise ArtefactError if a POOL does not fit what is protected: whole samples, or only labels.
+    """Raise ArtefactError if a POOL contradicts what is protected: whole samples, or only their labels.
 
-    A pool of private samples requires that only labels are protected, according to `partition` or to the training
-    method of a private model (`labels_only`). Such a method in turn requires a pool of private samples.
+    Only labels are protected if `partition` says so, or if `labels_only` is True for the training method of a private
+    model. Only then may the pool consist of private samples; with `labels_only`, it must.
     """
     drawn = (pool.meta["split"] or {}).get("protects") is not None
     if drawn and not (labels_only or (partition is not None and protects_labels_only(partition))):
@@ -261,8 +261,8 @@ def check_whole_pool(source: Artefact) -> None:
 def query_positions(labels: Artefact, pool: int, of: Path, fix: str | None = None) -> NDArray[np.integer]:
     """Return the positions (queries,) of the queries of LABELS in a pool of `pool` samples.
 
-    Without stored positions, the queries are the first samples of the pool. Raises ArtefactError if a position is not
-    in the pool or occurs twice; the message names the pool's file `of` and ends with the advice `fix`.
+    If LABELS stores no positions, the queries are the first samples of the pool. Raises ArtefactError if a position is
+    not in the pool or occurs twice; the message names the pool's file `of` and ends with the advice `fix`.
     """
     found: NDArray[np.integer] = labels.arrays.get("queries", np.arange(len(labels["labels"])))
     if found.max() >= pool or len(np.unique(found)) < len(found):
@@ -299,10 +299,7 @@ class Selected:
         return cls(files, positions, _columns(files, positions, votes), _predictions(files, votes.meta["classes"]))
 
     def facts(self) -> dict[str, Any]:
-        """Return facts on each round, which labels and bounds store.
-
-        They are the strategy, the student, the number of queries and the digest of QUERIES.
-        """
+        """Return facts on rounds for labels and bounds: strategy, student, number of queries, and digest of QUERIES."""
         rounds = [
             {**{name: file.meta[name] for name in ("strategy", "student")}, "queries": len(file["queries"])}
             for file in self.files
@@ -324,7 +321,10 @@ def check_distinct(positions: NDArray[np.integer], path: Path) -> None:
 
 
 def _columns(files: Sequence[Artefact], positions: NDArray[np.integer], votes: Artefact) -> NDArray[np.integer]:
-    """Return the columns of the votes for queries at some positions in the pool."""
+    """Return the columns of the matrix in `votes` for the queries at `positions` in the pool.
+
+    Raises ArtefactError if `votes` has no votes on these, or stores other `files` of queries.
+    """
     if "queries_files" not in votes.meta:
         check_whole_pool(votes)
         if "votes" not in votes.arrays or positions.max() >= votes["votes"].shape[1]:
@@ -343,7 +343,7 @@ def _columns(files: Sequence[Artefact], positions: NDArray[np.integer], votes: A
 
 
 def _predictions(rounds: Sequence[Artefact], classes: int) -> NDArray[np.floating] | None:
-    """Return the student's predictions on the queries of all rounds, or None without any."""
+    """Return the student's predictions on the queries of all `rounds`, (queries, classes); None if no round has any."""
     if not any("predictions" in file.arrays for file in rounds):
         return None
     # Rounds before the first student have none.

@@ -59,10 +59,10 @@ def select_present(content: Facts, names: Iterable[str]) -> Facts:
 def split_columns(path: Path, content: Facts) -> Facts:
     """Return the columns of records that describe the split of an artefact.
 
-    `setting` is the folder name of the split without its seed. `beside_pool` is the same without the settings of the
-    pool, so that splits that differ only in these are equal.
-    `encoder_data` names the public data, besides the pool, on which the encoder was trained. `features_data` names the
-    data from which the data set's own features were learnt.
+    `setting` is the folder name of the split without its seed. `beside_pool` also leaves out the settings of the pool,
+    so it is equal for splits that differ only in these. `encoder_data` names the public data, besides the pool, on
+    which the encoder was trained. If the samples of the data set are features, `features_data` names the data on which
+    these were learnt.
     """
     facts = select_entries(path, content, ("dataset", "seed", "split"))
     cut = _read(path, SplitParameters, facts["split"], "split")
@@ -95,7 +95,7 @@ def baseline_record(path: Path, content: Facts) -> Facts:
 
 
 def naming_record(path: Path, content: Facts) -> Facts:
-    """Return the record (kind "naming") of clusters that were labelled by true labels, with their accuracy."""
+    """Return the record (kind "naming") of the accuracy of clusters that were labelled by true labels."""
     facts = select_entries(path, content, ("clusters", "accuracy", "accuracy_pool", "matched_accuracy"))
     return {"record": "naming", **split_columns(path, content), **facts, **select_present(content, BESIDE_ACCURACY)}
 
@@ -115,9 +115,9 @@ def private_model_records(path: Path, content: Facts) -> list[Facts]:
 
 
 def student_slug(path: Path, content: Facts, *, whole_pool: bool) -> str:
-    """Return a name (slug) of a student's method and options, as in its folder's name.
+    """Return the name (slug) of a student's method and options, as in the name of its folder.
 
-    With `whole_pool`, queries are not selected in rounds, so students may learn from different numbers of queries, and
+    With `whole_pool`, queries are not selected in rounds. Students may then learn from different numbers of queries, so
     the name includes this number.
     """
     config = _read(path, StudentParameters, content["config"], "config")
@@ -127,9 +127,9 @@ def student_slug(path: Path, content: Facts, *, whole_pool: bool) -> str:
 def round_columns(path: Path, content: Mapping[str, Any]) -> Facts:
     """Return the columns of records that describe the rounds in which queries were selected.
 
-    `rounds` is a name (slug) of the student, followed by the strategy and number of queries of each round. `selection`
-    is a list with the student, strategy and number of queries of each round. `strategy` and `round` (from 0) are those
-    of the last round. Without rounds, all columns are empty or 0.
+    `rounds` is a name (slug): the student, followed by the strategy and the number of queries of each round.
+    `selection` is a list with the student, strategy and number of queries of each round. `strategy` and `round` (from
+    0) are those of the last round. Without rounds, all columns are empty or 0.
     """
     stored = select_entries(path, content, ("rounds",))["rounds"]
     if not isinstance(stored, list):
@@ -177,7 +177,7 @@ def _collected(path: Path, content: Facts) -> list[Facts]:
 
 
 def _audited(path: Path, content: Facts) -> list[Facts]:
-    """Return one record per bound that an audit states or finds."""
+    """Return one record per bound in the audit file `path`: the stated bounds, and the audit's own lower bounds."""
     try:
         names = ("dataset", "teachers", "classes", "mechanism", "parameters", "runs", "confidence")
         facts = {name: content[name] for name in names}
@@ -245,7 +245,10 @@ def read_releases(
 
 
 def _of_labels(path: Path, kind: str, released: Sequence[Artefact]) -> tuple[str, Facts]:
-    """Return the digest of the labels that a file was made from, and its content."""
+    """Return the digest of the labels from which the file `path` was made, and the file's content.
+
+    Raises ArtefactError if these labels are not among `released`.
+    """
     content = read_json(path, kind)
     if content.get("labels") not in {release.digest for release in released}:
         raise ArtefactError(
@@ -255,7 +258,7 @@ def _of_labels(path: Path, kind: str, released: Sequence[Artefact]) -> tuple[str
 
 
 def read_manifest(path: Path, *more: str) -> dict[str, Any]:
-    """Return the content of a manifest; raise ArtefactError if it lacks a required entry or one of `more`."""
+    """Return the content of a manifest; raise ArtefactError if it lacks a required entry or one named in `more`."""
     content = read_json(path, "manifest")
     required = ("config", "seeds", "versions", "commit", "hardware", "rules", "started", "finished")
     select_entries(path, content, (*required, *more))

@@ -21,12 +21,12 @@ log = logging.getLogger("patebench")
 def student_data(
     samples: Artefact, released: Artefact, queries: int, features: Artefact | None = None, *, whole_table: bool = False
 ) -> StudentData:
-    """Return the data that a student learns from: the pool and the labels of the first `queries` queries.
+    """Return the data that a student learns from: the pool `samples` and the first `queries` labels in `released`.
 
     With `whole_table`, the data contain the released table of noisy counts. Otherwise, if a table was released, the
     most likely labels are computed from it: for each query separately or, given the `features` of the pool, for all
-    queries together. Labels that are more likely wrong than right are left out, except in classes that would otherwise
-    keep very few labels.
+    queries together. Computed labels that are more likely wrong than right are left out, except in classes that would
+    otherwise keep very few labels.
     """
     check_together(pool=samples, labels=released, features=features)
     released_labels = released["labels"]
@@ -71,7 +71,10 @@ def student_data(
 
 
 def _table(released: Artefact, asked: NDArray[np.integer]) -> NoisyTable:
-    """Return the table of noisy counts, if a student can learn from it."""
+    """Return the released table of noisy counts; raise ArtefactError if a student cannot learn from it.
+
+    `asked` are the positions of the used queries in the pool.
+    """
     if "noisy_counts" not in released.arrays or "neighbours" not in released.meta or released.meta["rounds"]:
         raise ArtefactError(
             released.path,
@@ -110,6 +113,6 @@ def _table(released: Artefact, asked: NDArray[np.integer]) -> NoisyTable:
 
 
 def _rounds(released: Artefact, queries: int) -> list[int]:
-    """Return the number of queries that each round selected among the first ones."""
+    """Return, for each round, how many of the first `queries` queries it selected; rounds with none are left out."""
     ends = [0, *accumulate(facts["queries"] for facts in released.meta["rounds"])]
     return [min(end, queries) - start for start, end in pairwise(ends) if start < queries]

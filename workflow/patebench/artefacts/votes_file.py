@@ -53,9 +53,9 @@ def read_source(
 ) -> tuple[Artefact, Votes]:
     """Return the file `path` as an artefact, and its votes.
 
-    A table contains counts (queries × classes) or, with `labels`, votes (teachers × queries) among `classes` classes.
-    An artefact votes.npz states its own orientation and classes. If `teachers` is given, votes of another number of
-    teachers are refused. Raises PatebenchError for any other content.
+    A table contains counts (queries × classes) or, if `labels` is True, votes (teachers × queries) among `classes`
+    classes. An artefact votes.npz states its own orientation and classes. If `teachers` is given, votes of another
+    number of teachers are refused. Raises PatebenchError for any other content.
 
     The artefact of a table has no arrays; its `partition` is a digest of the counts, and its `pool` is `NO_POOL`.
     """
@@ -87,7 +87,7 @@ def report_sizes(source: Artefact, votes: Votes) -> None:
 
 
 def _votes(path: Path, labels: bool, classes: int | None) -> Votes:
-    """Return the votes or vote counts in a .npy or CSV file."""
+    """Return the votes in a table (.npy, .npz or CSV) of votes among `classes` classes or, without it, of counts."""
     if labels and classes is None:
         raise PatebenchError(
             f"{path}: the number of classes is missing, because a table of votes does not state it; add --classes"
@@ -154,7 +154,7 @@ def _first_bytes(path: Path) -> bytes:
 
 
 def _is_plain_archive(path: Path) -> bool:
-    """Return True if an .npz file contains votes but is not an artefact."""
+    """Return True if the file is an .npz archive with votes that patebench did not write."""
     with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
         return META not in archive.namelist() and _ARRAY in archive.namelist()
     return False
@@ -178,7 +178,7 @@ def _load(path: Path) -> NDArray[Any]:
 
 
 def _whole(path: Path, array: NDArray[Any]) -> NDArray[np.integer]:
-    """Return a table as integers, or raise an error if its numbers are invalid."""
+    """Return the table `array` from `path` as integers; raise PatebenchError if it cannot be votes or counts."""
     fault = ""
     if array.ndim != 2:
         words = "save one of two dimensions: queries × classes, or teachers × queries with --classes"
