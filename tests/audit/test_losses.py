@@ -9,7 +9,7 @@ from dp_accounting.pld import privacy_loss_distribution
 from scipy.stats import binom, norm
 
 from patebench.accounting import independent
-from patebench.audit.estimates import binary, composed, least_epsilon, measurable
+from patebench.audit.estimates import compose, compose_event, least_epsilon, measurable_epsilon
 
 DELTA = 1e-5
 
@@ -52,10 +52,10 @@ def test_what_never_happens_on_the_other_side_is_infinite():
     p, q, times = rows((0.5, 0.0), (0.5, 1.0))
     assert least_epsilon(p[None], q[None], times[None], DELTA)[0] == math.inf
     assert least_epsilon(p[None], q[None], times[None], 0.6)[0] == 0
-    assert composed(p, q, times, 100, 0.9) == math.inf
+    assert compose(p, q, times, 100, 0.9) == math.inf
     rare = rows((1e-6, 0.0), (1 - 1e-6, 1.0))
-    assert composed(*rare, 1, DELTA) == 0
-    assert composed(*rare, 100, DELTA) == math.inf
+    assert compose(*rare, 1, DELTA) == 0
+    assert compose(*rare, 100, DELTA) == math.inf
 
 
 @pytest.mark.parametrize("queries", [1, 2, 10, 300, 9000])
@@ -63,12 +63,12 @@ def test_what_never_happens_on_the_other_side_is_infinite():
 def test_randomised_response_in_closed_form(epsilon, queries):
     """Kairouz, Oh, Viswanath 2015, Theorem 3.3, which is what these steps are."""
     truth = independent.pure_composition(epsilon, queries, DELTA)
-    found = composed(*response(epsilon), queries, DELTA)
+    found = compose(*response(epsilon), queries, DELTA)
     assert found <= truth * (1 + 1e-9)
     assert found >= 0.995 * truth
     yes = 1 / (1 + math.exp(-epsilon))
-    np.testing.assert_allclose(binary(yes, 1 - yes, queries, DELTA), truth, rtol=1e-6)
-    assert binary(yes, 1 - yes, queries, DELTA) <= truth * (1 + 1e-12)
+    np.testing.assert_allclose(compose_event(yes, 1 - yes, queries, DELTA), truth, rtol=1e-6)
+    assert compose_event(yes, 1 - yes, queries, DELTA) <= truth * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("queries", [1, 20, 1000])
@@ -78,7 +78,7 @@ def test_gaussian_in_closed_form(mu, queries):
     edges = np.concatenate([[-np.inf], np.linspace(-7, 8, 2000), [np.inf]])
     p, q = np.diff(norm.cdf(edges, mu)), np.diff(norm.cdf(edges))
     shown = (p > 0) & (q > 0)
-    found = composed(np.log(p[shown]), np.log(q[shown]), np.ones(int(shown.sum()), dtype=int), queries, DELTA)
+    found = compose(np.log(p[shown]), np.log(q[shown]), np.ones(int(shown.sum()), dtype=int), queries, DELTA)
     truth = independent.gaussian_dp(mu * math.sqrt(queries), DELTA)
     assert found <= truth
     assert found >= 0.99 * truth
@@ -95,16 +95,16 @@ def test_between_the_estimates_of_dp_accounting(p, q, queries):
         return losses.self_compose(queries).get_epsilon_for_delta(DELTA)
 
     both = zip(p, q, strict=True), zip(q, p, strict=True)
-    found = max(composed(*rows(*pairs), queries, DELTA) for pairs in both)
+    found = max(compose(*rows(*pairs), queries, DELTA) for pairs in both)
     assert found <= library(True)
     assert found >= 0.99 * library(False)
 
 
 def test_large_losses_neither_overflow_nor_round_to_infinity():
-    found = composed(*response(2.0), 9000, DELTA)
+    found = compose(*response(2.0), 9000, DELTA)
     assert 0.99 * independent.pure_composition(2.0, 9000, DELTA) <= found < 18000
     yes = math.exp(-600)
-    assert 29000 < composed(*rows((1.0, yes), (yes, 1.0)), 50, DELTA) <= 30000 * (1 + 1e-9)
+    assert 29000 < compose(*rows((1.0, yes), (yes, 1.0)), 50, DELTA) <= 30000 * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(("p", "q"), [(0.3, 0.2), (0.999, 0.001), (0.01, 0.001)])
@@ -112,18 +112,18 @@ def test_large_losses_neither_overflow_nor_round_to_infinity():
 def test_binary_by_brute_force(p, q, queries):
     k = np.arange(queries + 1)
     likely, rare = binom.pmf(k, queries, p), binom.pmf(k, queries, q)
-    found = binary(p, q, queries, DELTA)
+    found = compose_event(p, q, queries, DELTA)
     assert brute(likely, rare, found + 1e-9) <= DELTA
     assert brute(likely, rare, found - 1e-9) >= DELTA
 
 
 def test_binary_of_equal_and_of_certain_outcomes():
-    assert binary(0.2, 0.2, 50, DELTA) == binary(0.1, 0.3, 50, DELTA) == 0
-    assert binary(1.0, 0.5, 3, DELTA) == pytest.approx(3 * math.log(2), abs=1e-4)
+    assert compose_event(0.2, 0.2, 50, DELTA) == compose_event(0.1, 0.3, 50, DELTA) == 0
+    assert compose_event(1.0, 0.5, 3, DELTA) == pytest.approx(3 * math.log(2), abs=1e-4)
 
 
 def test_measurable_is_below_what_is_true_and_reaches_it():
     row = [each[None] for each in response(0.5)]
-    few, many = (measurable(*row, DELTA, runs, 0.95)[0] for runs in (1000, 10**12))
+    few, many = (measurable_epsilon(*row, DELTA, runs, 0.95)[0] for runs in (1000, 10**12))
     assert few < many <= least_epsilon(*row, DELTA)[0]
     assert many == pytest.approx(0.5, rel=1e-4)

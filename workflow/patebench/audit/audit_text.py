@@ -61,7 +61,7 @@ def _sentences(audit: Audit, finding: Finding) -> list[str]:
         _SENTENCES[worst_verdict(finding)],
         *(f"Disagreement: {line}." for line in audit.disagreements),
         *_violated_elsewhere(finding),
-        f"Exact: ε {_least(finding.exact)} {' and '.join(_sides(finding.pair))}.",
+        f"Exact: ε {_least(finding.exact)} {' and '.join(_describe_pair(finding.pair))}.",
         *_with_weights(finding.weighted),
     ]
     if finding.sampled.event is None:
@@ -77,7 +77,7 @@ def _sentences(audit: Audit, finding: Finding) -> list[str]:
     return sentences
 
 
-def _sides(pair: Pair) -> tuple[str, str]:
+def _describe_pair(pair: Pair) -> tuple[str, str]:
     """Return two phrases for messages: the first names D of the pair, the second says how D′ differs."""
     if pair.words:
         return "on D", f"on D′: {pair.words}"
@@ -85,7 +85,7 @@ def _sides(pair: Pair) -> tuple[str, str]:
 
 
 def _sampled(sampled: Sampled) -> str:
-    rates, wider, (here, there) = sampled.rates, "", _sides(sampled.pair)
+    rates, wider, (here, there) = sampled.rates, "", _describe_pair(sampled.pair)
     if sampled.wider is not None:
         times = sampled.wider.positives, sampled.wider.false_positives
         wider = f" (and a wider event in {times[0]} and {times[1]})"
@@ -121,7 +121,7 @@ def _with_weights(finding: Finding | None) -> list[str]:
         return []
     best = min((stated.bound for stated in finding.stated), key=lambda bound: bound.epsilon)
     return [
-        f"Votes with weights: ε {_least(finding.exact)} {' and '.join(_sides(finding.pair))}; "
+        f"Votes with weights: ε {_least(finding.exact)} {' and '.join(_describe_pair(finding.pair))}; "
         f"{best.accountant} states ε = {at_most(above_zero(best.epsilon))}."
     ]
 

@@ -64,7 +64,7 @@ class Conformance(AuditSetting):
         yield self._check_drawn(audited)
         yield self._check_private(audited)
 
-    def _tables(self) -> dict[str, Votes]:
+    def _examples(self) -> dict[str, Votes]:
         """Return artificial votes by name: unanimous, with two tied classes, random, or with one dissenting teacher."""
         rng, shape = self.streams("conformance"), (self.teachers, _QUERIES)
         agreed = np.tile(np.arange(_QUERIES) % self.classes, (self.teachers, 1))
@@ -75,9 +75,9 @@ class Conformance(AuditSetting):
         return {name: Votes.of(matrix, self.classes) for name, matrix in tables.items()}
 
     def _draw_labels(self, stream: str) -> dict[str, np.ndarray]:
-        return {name: self.mechanism.release(votes, self.streams(stream)) for name, votes in self._tables().items()}
+        return {name: self.mechanism.release(votes, self.streams(stream)) for name, votes in self._examples().items()}
 
-    def _fault_of(self, name: str, labels: np.ndarray) -> str | None:
+    def _label_fault(self, name: str, labels: np.ndarray) -> str | None:
         """Return a message if the `labels` of the votes `name` are not one class or −1 per query, else None."""
         low, high = np.min(labels), np.max(labels)
         if np.shape(labels) == (_QUERIES,) and low >= -1 and high < self.classes:
@@ -89,9 +89,9 @@ class Conformance(AuditSetting):
 
     def _check_labels(self) -> tuple[bool, str]:
         for name, labels in self._draw_labels("labels").items():
-            if fault := self._fault_of(name, labels):
+            if fault := self._label_fault(name, labels):
                 return False, fault
-        return True, f"{len(self._tables())} tables of {_QUERIES} queries"
+        return True, f"{len(self._examples())} tables of {_QUERIES} queries"
 
     def _check_seeds(self) -> tuple[bool, str]:
         first, second = self._draw_labels("seeds"), self._draw_labels("seeds")
@@ -100,7 +100,7 @@ class Conformance(AuditSetting):
         return True, "drawn twice each"
 
     def _check_unmodified(self) -> tuple[bool, str]:
-        for name, votes in self._tables().items():
+        for name, votes in self._examples().items():
             before = votes.counts.copy()
             self.mechanism.release(votes, self.streams("left alone"))
             self.mechanism.log_outcome_probabilities(votes)
@@ -109,7 +109,7 @@ class Conformance(AuditSetting):
         return True, "counts compared before and after"
 
     def _check_probabilities(self) -> tuple[bool | None, str]:
-        for name, votes in self._tables().items():
+        for name, votes in self._examples().items():
             log_p = self.mechanism.log_outcome_probabilities(votes)
             if log_p is None:
                 return None, "`log_outcome_probabilities` returns None, so exact checks are not possible"
@@ -118,14 +118,14 @@ class Conformance(AuditSetting):
         return True, f"{_QUERIES} queries of each table"
 
     def _check_bounds(self) -> tuple[bool, str]:
-        for name, votes in self._tables().items():
+        for name, votes in self._examples().items():
             bounds = self.mechanism.bounds(votes, [1, _QUERIES], self.delta)
             if not any(np.isfinite(bound.epsilon) for bound in bounds):
                 return False, f"no bound for {name} votes is finite; check `accountants` or use more noise"
         return True, listing(sorted({f"{bound.accountant} ({bound.kind})" for bound in bounds}))
 
     def _check_worst_case(self) -> tuple[bool | None, str]:
-        first, *others = map(self._worst_case_bounds, self._tables().values())
+        first, *others = map(self._worst_case_bounds, self._examples().values())
         if not first:
             return None, "the mechanism states no worst-case bound"
         keys = list(first)
@@ -145,8 +145,8 @@ class Conformance(AuditSetting):
     def _check_release(self) -> tuple[bool | None, str]:
         if not self.mechanism.discrete:
             return None, "the mechanism has no discrete form (`discrete`), so its labels cannot be released"
-        for name, votes in self._tables().items():
-            if fault := self._fault_of(name, self.mechanism.release(votes, Draws(None, "conformance").source())):
+        for name, votes in self._examples().items():
+            if fault := self._label_fault(name, self.mechanism.release(votes, Draws(None, "conformance").source())):
                 return False, fault
             bounds = self.mechanism.bounds(votes, [_QUERIES], self.delta, discrete=True)
             if not any(bound.kind is Kind.WORST_CASE for bound in bounds):
@@ -157,7 +157,7 @@ class Conformance(AuditSetting):
         what = "labels follow the stated probabilities"
         if audited.disagreements:
             return Check(what, False, audited.disagreements[0])
-        if self.mechanism.log_outcome_probabilities(self._tables()["any"]) is None:
+        if self.mechanism.log_outcome_probabilities(self._examples()["any"]) is None:
             return Check(what, None, "`log_outcome_probabilities` returns None")
         return Check(what, True, f"{self.runs} runs on each of two neighbours, and further tests")
 

@@ -37,11 +37,11 @@ def least_epsilon(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, 
     impossible under Q have a probability above δ under P. With outcomes in descending order of P_j / Q_j,
     δ(ε) = max_k Σ_{j≤k} (P_j − e^ε Q_j), so the least ε is the largest ln((Σ_{j≤k} P_j − δ) / Σ_{j≤k} Q_j) over k.
     """
-    likely, rare = _events(log_p, log_p_neighbour, multiplicity)
-    return _largest(likely, rare, delta)
+    likely, rare = _nested_events(log_p, log_p_neighbour, multiplicity)
+    return _largest_epsilon(likely, rare, delta)
 
 
-def measurable(
+def measurable_epsilon(
     log_p: Array, log_p_neighbour: Array, multiplicity: Integers, delta: float, runs: int, confidence: float
 ) -> Array:
     """Return the ε lower bound that a sampled audit can expect, for each row of outcome distributions: (rows,).
@@ -52,16 +52,16 @@ def measurable(
     from scipy.special import ndtri
 
     z = float(ndtri((1 + confidence) / 2))
-    likely, rare = (np.exp(log) for log in _events(log_p, log_p_neighbour, multiplicity))
+    likely, rare = (np.exp(log) for log in _nested_events(log_p, log_p_neighbour, multiplicity))
     likely = np.maximum(likely - z * np.sqrt(likely / runs), 0.0)
     rare = rare + z * np.sqrt(rare / runs) + z * z / runs
     with np.errstate(divide="ignore"):
-        return _largest(np.log(likely), np.log(rare), delta)
+        return _largest_epsilon(np.log(likely), np.log(rare), delta)
 
 
-def _events(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
+def _nested_events(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
     """Return, for each k, ln of the probability on D and on D′ of the k outcomes of largest P/Q: (rows, outcomes)."""
-    lower, upper = _inward(log_p, log_p_neighbour, multiplicity)
+    lower, upper = _bound_log_probabilities(log_p, log_p_neighbour, multiplicity)
     with np.errstate(invalid="ignore"):
         ratio = np.where(lower > -np.inf, lower - upper, -np.inf)
     order = np.argsort(-ratio, axis=1, kind="stable")
@@ -69,7 +69,7 @@ def _events(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tup
     return np.logaddexp.accumulate(likely, axis=1), np.logaddexp.accumulate(rare, axis=1)
 
 
-def _inward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
+def _bound_log_probabilities(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
     """Return lower bounds on ln P (on D) and upper bounds on ln Q (on D′), for all `multiplicity` outcomes together."""
     with np.errstate(divide="ignore"):
         times = np.log(multiplicity)
@@ -78,7 +78,7 @@ def _inward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tup
     return lower, upper
 
 
-def _largest(likely: Array, rare: Array, delta: float) -> Array:
+def _largest_epsilon(likely: Array, rare: Array, delta: float) -> Array:
     """Return the largest ln((P − `delta`)/Q) over events, at least 0; `likely` (…, events) is ln P, and `rare` ln Q."""
     exceeds = likely > math.log(delta)
     margin = log1mexp(np.where(exceeds, math.log(delta) - likely, -np.inf))
@@ -88,7 +88,7 @@ def _largest(likely: Array, rare: Array, delta: float) -> Array:
     return np.max(candidates, axis=-1, initial=0.0)
 
 
-def binary(likely: float, rare: float, queries: int, delta: float) -> float:
+def compose_event(likely: float, rare: float, queries: int, delta: float) -> float:
     """Return a lower bound on the ε of `queries` independent queries at `delta`, from one event of each query.
 
     The event has a probability of at least `likely` on one data set, and of at most `rare` on its neighbour. The number
@@ -101,17 +101,17 @@ def binary(likely: float, rare: float, queries: int, delta: float) -> float:
         return 0.0
     i = np.arange(queries, -1, -1)
     ways = gammaln(queries + 1) - gammaln(i + 1) - gammaln(queries - i + 1)
-    tails = [np.logaddexp.accumulate(ways + _powers(p, i) + _powers(1 - p, queries - i)) for p in (likely, rare)]
+    tails = [np.logaddexp.accumulate(ways + _log_power(p, i) + _log_power(1 - p, queries - i)) for p in (likely, rare)]
     slack = 1e-12 * queries
-    return float(_largest(np.minimum(tails[0], 0.0) - slack, tails[1] + slack, delta))
+    return float(_largest_epsilon(np.minimum(tails[0], 0.0) - slack, tails[1] + slack, delta))
 
 
-def _powers(p: float, times: NDArray[np.integer]) -> Array:
+def _log_power(p: float, times: NDArray[np.integer]) -> Array:
     """Return ln(pⁿ) for the probability `p` and each n in `times`, with 0⁰ = 1."""
     return np.where(times > 0, times * math.log(p), 0.0) if p > 0 else np.where(times > 0, -np.inf, 0.0)
 
 
-def composed(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, queries: int, delta: float) -> float:
+def compose(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, queries: int, delta: float) -> float:
     """Return a lower bound on the ε for which T = `queries` independent queries are (ε, δ)-DP.
 
     `log_p` and `log_p_neighbour` (outcomes,) are ln of the probabilities P and Q of the outcomes of one query on two
@@ -125,17 +125,17 @@ def composed(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, queri
     single = float(least_epsilon(log_p[None], log_p_neighbour[None], multiplicity[None], delta)[0])
     if queries == 1 or math.isinf(single):
         return single
-    lower, upper = _inward(log_p, log_p_neighbour, multiplicity)
+    lower, upper = _bound_log_probabilities(log_p, log_p_neighbour, multiplicity)
     infinite = float(np.sum(np.exp(lower[np.isneginf(upper)])))
-    certain = -math.expm1(queries * math.log1p(-infinite))
-    if certain > delta:
+    p_infinite = -math.expm1(queries * math.log1p(-infinite))
+    if p_infinite > delta:
         return math.inf
     finite = (lower > -np.inf) & (upper > -np.inf)
     # The probabilities may sum to a little less than 1, which lowers ε.
-    return max(single, _on_grid(lower[finite] - upper[finite], np.exp(lower[finite]), queries, delta, certain))
+    return max(single, _on_grid(lower[finite] - upper[finite], np.exp(lower[finite]), queries, delta, p_infinite))
 
 
-def _tail(loss: Array, probability: Array, queries: int, log_probability: float) -> float:
+def _bound_sum(loss: Array, probability: Array, queries: int, log_probability: float) -> float:
     """Return a value that a sum of `queries` losses exceeds with probability at most e^`log_probability` (Chernoff)."""
     largest = max(float(np.max(np.abs(loss))), 1e-300)
     deviation = max(math.sqrt(queries * float(probability @ loss**2)), 1e-300)
@@ -146,39 +146,36 @@ def _tail(loss: Array, probability: Array, queries: int, log_probability: float)
     return float(min(np.min(bounds), queries * np.max(loss)))
 
 
-def _on_grid(loss: Array, probability: Array, queries: int, delta: float, certain: float) -> float:
+def _on_grid(loss: Array, probability: Array, queries: int, delta: float, p_infinite: float) -> float:
     """Return a lower bound on the ε of `queries` queries at `delta`, from their total privacy loss, rounded to a grid.
 
-    `loss` and `probability` (losses,) are the finite losses of one query and their probabilities on D. `certain` is the
-    probability that at least one of all losses is infinite.
+    `loss` and `probability` (losses,) are the finite losses of one query and their probabilities on D. `p_infinite` is
+    the probability that at least one of all losses is infinite.
     """
     given_up = _GIVEN_UP * delta
-    high = _tail(loss, probability, queries, math.log(given_up))
-    low = -_tail(-loss, probability, queries, math.log(given_up))
+    high = _bound_sum(loss, probability, queries, math.log(given_up))
+    low = -_bound_sum(-loss, probability, queries, math.log(given_up))
     if high <= 0:
         return 0.0
     off = min(math.sqrt(queries * math.log(1 / given_up) / 2), queries)
     spare = math.ceil(off) + 2
     width = max(high - low, 1e-9 * high) / (_CELLS - 2 * spare)
     index = math.floor(low / width) - spare + np.arange(_CELLS)
-    masses = _power(loss / width, probability, queries)[index % _CELLS]
+    masses = _total_loss(loss / width, probability, queries)[index % _CELLS]
     error = 16 * _EPS * math.sqrt(_CELLS) * (queries + math.log2(_CELLS)) * float(np.linalg.norm(masses))
     losses, masses = index[index > 0][::-1] * width, masses[index > 0][::-1]
     with np.errstate(divide="ignore"):
         rare = np.logaddexp.accumulate(np.log(np.maximum(masses, 0.0)) - losses)
-    likely = np.cumsum(masses) - 3 * given_up - error + certain
+    likely = np.cumsum(masses) - 3 * given_up - error + p_infinite
     above = likely > delta
     epsilon = np.log(likely[above] - delta) - np.logaddexp(rare[above], math.log(error) - losses[above])
     return max(0.0, float(np.max(epsilon, initial=0.0)) - off * width)
 
 
-def _power(place: Array, probability: Array, queries: int) -> Array:
-    """Return the distribution of the total loss of `queries` queries on a cyclic grid, (cells,).
-
-    `place` and `probability` (losses,) are the losses of one query, in cells of the grid, and their probabilities.
-    """
-    below = np.floor(place)
-    share = place - below
+def _total_loss(loss_in_cells: Array, probability: Array, queries: int) -> Array:
+    """Return the distribution of the total loss of `queries` queries on a cyclic grid, (cells,), from one query's."""
+    below = np.floor(loss_in_cells)
+    share = loss_in_cells - below
     one = np.zeros(_CELLS)
     np.add.at(one, below.astype(np.int64) % _CELLS, probability * (1 - share))
     np.add.at(one, (below.astype(np.int64) + 1) % _CELLS, probability * share)
@@ -237,7 +234,7 @@ class Rates:
         For one query, ε ≥ ln((P − δ)/Q), since P ≤ e^ε Q + δ, where P and Q are the event's probabilities on D and on
         D′.
         """
-        return min(binary(float(p), float(q), queries, delta) for p, q in zip(*self._corners(), strict=True))
+        return min(compose_event(float(p), float(q), queries, delta) for p, q in zip(*self._corners(), strict=True))
 
     def mu(self, rate: float = 1.0) -> float:
         """Return a lower bound on μ of a μ-GDP mechanism: Φ⁻¹(P) − Φ⁻¹(Q) (Dong, Roth, Su 2022, Definition 2.6).
@@ -254,7 +251,7 @@ class Rates:
             least = ndtri(run) - ndtri(rare)
         return max(0.0, float(np.min(np.where(np.isnan(least), 0.0, least))))
 
-    def apart(self, wider: "Rates") -> tuple[Array, Array]:
+    def bound_nested(self, wider: "Rates") -> tuple[Array, Array]:
         """Return bounds on the probabilities of two events: lower bounds on D (2,), and upper bounds on D′ (2,).
 
         The events are this one and the one that `wider` counts. All four bounds hold together with probability
@@ -293,7 +290,7 @@ def weight(likely: float, rare: float) -> float:
     return of_p / (of_p + of_q)
 
 
-def expected(likely: Array, rare: Array, runs: float, confidence: float) -> tuple[Array, Array]:
+def expected_bounds(likely: Array, rare: Array, runs: float, confidence: float) -> tuple[Array, Array]:
     """Return the bounds that `Rates` approximately gives: lower ones on P and upper ones on Q, (events,) each.
 
     `likely` and `rare` (events,) are the true probabilities P on D and Q on D′ of each event, which is counted in
@@ -310,10 +307,10 @@ def expected(likely: Array, rare: Array, runs: float, confidence: float) -> tupl
     return lower, upper
 
 
-def expected_apart(likely: Array, rare: Array, runs: float, confidence: float) -> tuple[Array, Array]:
-    """Return the bounds that `Rates.apart` approximately gives: lower ones on P and upper ones on Q, (2,) each.
+def expected_nested(likely: Array, rare: Array, runs: float, confidence: float) -> tuple[Array, Array]:
+    """Return the bounds that `Rates.bound_nested` approximately gives: lower ones on P and upper ones on Q, (2,) each.
 
-    The parameters are those of `expected`, for two events.
+    The parameters are those of `expected_bounds`, for two events.
     """
     from scipy.special import ndtri
 
@@ -332,10 +329,10 @@ def compose_nested(likely: Array, rare: Array, queries: int, delta: float) -> fl
     composition preserves this (Blackwell 1951; Dong, Roth, Su 2022, Theorem 2.10). A point inside the hull of the
     others adds nothing.
     """
-    alone = max(binary(float(p), float(q), queries, delta) for p, q in zip(likely, rare, strict=True))
+    alone = max(compose_event(float(p), float(q), queries, delta) for p, q in zip(likely, rare, strict=True))
     p, q = (np.diff([0.0, *each, 1.0]) for each in (likely, rare))
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.log(p) - np.log(q)
     if p.min() <= 0 or q.min() <= 0 or np.any(np.diff(ratio) >= 0):
         return alone
-    return max(alone, composed(np.log(p), np.log(q), np.ones(3, dtype=np.int64), queries, delta))
+    return max(alone, compose(np.log(p), np.log(q), np.ones(3, dtype=np.int64), queries, delta))

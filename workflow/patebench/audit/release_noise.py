@@ -118,28 +118,28 @@ class ReleaseNoiseAudit(AuditSetting):
         tallies: list[TwoTallies] = []
         for side, name in enumerate(("here", "there")):
             asked = [view.neighbour if side else view.counts for view in views]
-            seen, again = (self._rows(asked, Entropy(), labels) for _ in range(2))
+            seen, again = (self._in_turn(asked, Entropy(), labels) for _ in range(2))
             if not agree_by_chance(seen[:, 0], again[:, 0], len(pair.counts)):
                 return [_SAME_NOISE]
-            reference = self._rows(asked, DiscreteNoise(self.streams(f"reference/{name}")), _REFERENCE * labels)
+            reference = self._in_turn(asked, DiscreteNoise(self.streams(f"reference/{name}")), _REFERENCE * labels)
             tallies += self._compare_shifts(asked, np.concatenate([seen, again]), reference)
         counts = self._least_certain(np.stack([pair.counts, *shapes]))
         asked_often = votes_in_turn(counts[None], labels // 4 * 2)
         one, two = (self.outcomes(asked_often, Entropy()) for _ in range(2))
         if not agree_by_chance(one, two, len(counts)):
             return [_SAME_NOISE]
-        tallies += self._compare_uncertain(counts, one, two)
+        tallies += self._compare_repeats(counts, one, two)
         for i, votes in enumerate(agreements):
             tallies += self._compare_agreement(votes, max(labels // _AGREEING, _AGREEING_AT_LEAST), f"agreement/{i}")
         return agreement.disagreements(tallies)
 
-    def _compare_agreement(self, votes: Agreement, labels: int, name: str) -> list[TwoTallies]:
+    def _compare_agreement(self, votes: Agreement, labels: int, stream: str) -> list[TwoTallies]:
         """Return tests of `labels` labels in release mode against seeded ones, on cyclic shifts of `votes.counts`."""
         shifts = class_shifts(len(votes.counts))
-        asked, labels = [np.roll(votes.counts, shift) for shift in shifts], -(-labels // len(shifts)) * len(shifts)
-        seen = self._rows(asked, Entropy(), labels)
-        reference = self._rows(asked, DiscreteNoise(self.streams(name)), _REFERENCE * labels)
-        tallies = self._compare_shifts(asked, seen, reference)
+        shifted, labels = [np.roll(votes.counts, shift) for shift in shifts], -(-labels // len(shifts)) * len(shifts)
+        seen = self._in_turn(shifted, Entropy(), labels)
+        reference = self._in_turn(shifted, DiscreteNoise(self.streams(stream)), _REFERENCE * labels)
+        tallies = self._compare_shifts(shifted, seen, reference)
         whole = tallies[-1]  # with the classes named back
         groups = votes.grouped(whole.seen), votes.grouped(whole.reference)
         return [*tallies, TwoTallies(whole.where, *groups, names=GROUPS)]
@@ -169,14 +169,14 @@ class ReleaseNoiseAudit(AuditSetting):
                 tallies += self._compare_releases(counts, queries, f"{queries}/{i}")
         return agreement.disagreements(tallies)
 
-    def _compare_releases(self, counts: NDArray[np.int64], queries: int, name: str) -> Iterator[TwoTallies]:
+    def _compare_releases(self, counts: NDArray[np.int64], queries: int, stream: str) -> Iterator[TwoTallies]:
         """Yield tests of release mode against seeded noise, in releases of `queries` queries that all have `counts`."""
         votes = votes_in_turn(counts[None], queries)
         tried = DiscreteNoise(self.streams("discrete numbers"))
         self.outcomes(votes, tried)
         runs = max(_AT_LEAST, min(_NUMBERS // max(1, tried.drawn[0]), _RELEASES))
         seen = self.transcripts(votes, Entropy(), runs)
-        seeded = DiscreteNoise(self.streams(f"transcripts/{name}"))
+        seeded = DiscreteNoise(self.streams(f"transcripts/{stream}"))
         reference = self.transcripts(votes, seeded, _TRANSCRIPTS * runs)
         where = f"releases {on_counts(counts)}, queried {queries} times each"
 
@@ -190,7 +190,7 @@ class ReleaseNoiseAudit(AuditSetting):
             repeats = (agreement.count_repeats(labels[:, [0, place]].ravel(), 1) for labels in (seen, reference))
             yield TwoTallies(where, *repeats, plain=False, names=names)
 
-    def _compare_uncertain(self, counts: NDArray[np.int64], one: Outcomes, two: Outcomes) -> Iterator[TwoTallies]:
+    def _compare_repeats(self, counts: NDArray[np.int64], one: Outcomes, two: Outcomes) -> Iterator[TwoTallies]:
         """Yield tests of whether noise in release mode is missing or repeats, given the outcomes of two releases."""
         queries, classes = len(one), len(counts)
         seeded = DiscreteNoise(self.streams("distances"))
@@ -220,17 +220,17 @@ class ReleaseNoiseAudit(AuditSetting):
         shown = [count_outcomes(tried(counts), len(counts)) for counts in shapes]
         return shapes[int(np.argmin([float(seen @ seen) for seen in shown]))]
 
-    def _compare_shifts(self, asked: Sequence[Counts], seen: Outcomes, reference: Outcomes) -> list[TwoTallies]:
+    def _compare_shifts(self, shifted: Sequence[Counts], seen: Outcomes, reference: Outcomes) -> list[TwoTallies]:
         """Return tests of outcomes in release mode (`seen`) against outcomes with seeded noise (`reference`).
 
-        `asked` contains one histogram under several cyclic shifts of the classes, a column of `seen` and `reference`
+        `shifted` contains one histogram under several cyclic shifts of the classes, a column of `seen` and `reference`
         (rounds, histograms) for each. There is one test per shift, and one of all shifts together, with the classes
         shifted back.
         """
-        classes = len(asked[0])
+        classes = len(shifted[0])
         tallies = [
             TwoTallies(on_counts(counts), *(count_outcomes(labels[:, i], classes) for labels in (seen, reference)))
-            for i, counts in enumerate(asked)
+            for i, counts in enumerate(shifted)
         ]
         original = [np.zeros(classes + 1, dtype=np.int64) for _ in ("seen", "reference")]
         for tally, by in zip(tallies, class_shifts(classes), strict=True):
@@ -241,13 +241,13 @@ class ReleaseNoiseAudit(AuditSetting):
     def _labels(self, pair: Pair) -> int:
         """Return the number of labels of `pair` to draw in release mode; the operating system's noise is slow."""
         source = DiscreteNoise(self.streams("discrete numbers"))
-        self._rows([pair.counts], source, _AT_LEAST)
+        self._in_turn([pair.counts], source, _AT_LEAST)
         return min(_NUMBERS * _AT_LEAST // max(1, source.drawn[0]), _AT_MOST)
 
-    def _rows(self, asked: Sequence[Counts], source: Source | DiscreteNoise, labels: int) -> Outcomes:
-        """Return the outcomes (rounds, histograms) of one release, in which queries take the counts `asked` in turn."""
-        votes = votes_in_turn(np.stack(asked), labels // len(asked) * len(asked))
-        return self.outcomes(votes, source).reshape(-1, len(asked))
+    def _in_turn(self, histograms: Sequence[Counts], source: Source | DiscreteNoise, labels: int) -> Outcomes:
+        """Return the outcomes (rounds, histograms) of one release, in which queries take the `histograms` in turn."""
+        votes = votes_in_turn(np.stack(histograms), labels // len(histograms) * len(histograms))
+        return self.outcomes(votes, source).reshape(-1, len(histograms))
 
 
 def _count_answered(transcripts: Outcomes, classes: int) -> NDArray[np.int64]:

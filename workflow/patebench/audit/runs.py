@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from patebench.accounting.logspace import Array
 from patebench.accounting.votes import Counts, Votes
-from patebench.audit.estimates import Rates, binary, compose_nested, composed, expected, expected_apart, weight
+from patebench.audit import estimates
+from patebench.audit.estimates import Rates, compose, compose_event, compose_nested, weight
 from patebench.audit.worst_pairs import Pair
 from patebench.core.seeds import Source
 from patebench.mechanisms.base import Mechanism
@@ -79,7 +80,7 @@ class AuditSetting:
             return pair.epsilon(queries, self.delta)
         with np.errstate(divide="ignore"):
             log_p, log_p_neighbour = np.log(here[0]), np.log(there[0])
-        return composed(log_p, log_p_neighbour, np.ones(len(log_p), dtype=np.int64), queries, self.delta)
+        return compose(log_p, log_p_neighbour, np.ones(len(log_p), dtype=np.int64), queries, self.delta)
 
     def choose_event(
         self, labels: int, pair: Pair, likely: "Known", rare: "Known", times: int, view: int = 0
@@ -99,8 +100,8 @@ class AuditSetting:
         order = _by_ratio(likely, rare)
         low, high = likely.low(order), rare.high(order)
         differ = np.cumsum(likely.probability[order] - rare.probability[order])
-        corners = expected(low, high, labels, self.confidence)
-        epsilons = [binary(float(p), float(q), times, self.delta) for p, q in zip(*corners, strict=True)]
+        corners = estimates.expected_bounds(low, high, labels, self.confidence)
+        epsilons = [compose_event(float(p), float(q), times, self.delta) for p, q in zip(*corners, strict=True)]
         size = max(range(len(order)), key=lambda k: (epsilons[k], float(differ[k])))
         of_p = weight(float(low[size]), float(high[size]))
         return Event(pair, order[: size + 1], times, of_p, (epsilons[size], float(differ[size])), view)
@@ -121,8 +122,8 @@ class AuditSetting:
         cuts = [(i, j) for i in range(len(order) - 1) for j in range(i + 1, len(order) - 1)]
         if not cuts:
             return
-        inner, outer = max(cuts, key=lambda cut: _apart(p, q, cut))
-        corners = expected_apart(p[[inner, outer]], q[[inner, outer]], labels, self.confidence)
+        inner, outer = max(cuts, key=lambda cut: _discrimination(p, q, cut))
+        corners = estimates.expected_nested(p[[inner, outer]], q[[inner, outer]], labels, self.confidence)
         predicted = compose_nested(*corners, times, self.delta), float(p[inner] - q[inner])
         of_p = weight(float(p[inner]), float(q[inner]))
         yield Event(pair, order[: inner + 1], times, of_p, predicted, 0, order[: outer + 1])
@@ -239,7 +240,7 @@ class Sampled:
         if self.wider is None:
             return rates.epsilon(self.delta, self.event.times)
         wider = replace(self.wider, confidence=confidence)
-        return compose_nested(*rates.apart(wider), self.event.times, self.delta)
+        return compose_nested(*rates.bound_nested(wider), self.event.times, self.delta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,7 +272,7 @@ def _by_ratio(likely: Known, rare: Known) -> Outcomes:
     return np.argsort(-ratio, kind="stable")[: int(np.sum(likely.probability + rare.probability > 0))]
 
 
-def _apart(p: Array, q: Array, cut: tuple[int, int]) -> float:
+def _discrimination(p: Array, q: Array, cut: tuple[int, int]) -> float:
     """Return the triangular discrimination between P on D and Q on D′ for three groups of outcomes.
 
     `p` and `q` (outcomes,) are cumulative probabilities; `cut` are the indices of the last outcomes of the first two

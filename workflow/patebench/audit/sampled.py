@@ -91,18 +91,18 @@ class SampledAudit(AuditSetting):
             probabilities; None: the counts on D of `pairs`
         agreements : histograms on which teachers agree or tie, for the same purpose, each in separate runs
         """
-        pairs = _different(pairs)
-        if not all(self._fresh(pair, f"fresh/{i}") for i, pair in enumerate(pairs)):
+        pairs = _drop_duplicates(pairs)
+        if not all(self._has_fresh_noise(pair, f"fresh/{i}") for i, pair in enumerate(pairs)):
             rates = Rates(0, 0, _FRESH_RUNS, self.confidence)
             return {T: Sampled(T, self.delta, rates, pairs[0], None) for T in queries}, []
         if not self.mechanism.independent_queries:
-            tallies = [tally for i, pair in enumerate(pairs) for tally in self._short(pair, f"short/{i}")]
+            tallies = [tally for i, pair in enumerate(pairs) for tally in self._tally_short(pair, f"short/{i}")]
             for i, (counts, _) in enumerate(agreements):
                 votes = repeated_votes(counts, _SHORT_WITH_STATE)
                 tallies += self._tally_positions(on_counts(counts), votes, f"agreement/{i}", _AGREEING_WITH_STATE)
-            return {T: self._with_state(pairs, T) for T in queries}, tallies
+            return {T: self._audit_dependent(pairs, T) for T in queries}, tallies
         shapes = np.stack([pair.counts for pair in pairs]) if shapes is None else shapes
-        largest, tallies = self._independent(pairs, queries, shapes)
+        largest, tallies = self._audit_independent(pairs, queries, shapes)
         for i, agreed in enumerate(agreements):
             tallies += self._tally_agreement(agreed, f"agreement/{i}")
         return largest, tallies
@@ -113,7 +113,7 @@ class SampledAudit(AuditSetting):
 
     # Independent queries.
 
-    def _independent(
+    def _audit_independent(
         self, pairs: Sequence[Pair], queries: Sequence[int], shapes: Counts
     ) -> tuple[dict[int, Sampled], list[Tally]]:
         """Return what `__call__` returns, for a mechanism whose queries are independent."""
@@ -122,17 +122,17 @@ class SampledAudit(AuditSetting):
         labels = self.runs * self._queries_per_run(pairs[0].votes(_SHORT)[0])
         choosing = max(_AT_LEAST, labels // _CHOOSING // len(views))
         known, tallies = [], list(self._tally_shapes(shapes))
-        tallies += [tally for i, pair in enumerate(pairs) for tally in self._short(pair, f"short/{i}")]
+        tallies += [tally for i, pair in enumerate(pairs) for tally in self._tally_short(pair, f"short/{i}")]
         for i, pair in enumerate(views):
             likely, rare = (
-                self._know(pair, side, f"choose/{i}/{name}", choosing, tallies)
+                self._estimate_outcomes(pair, side, f"choose/{i}/{name}", choosing, tallies)
                 for side, name in enumerate(("here", "there"))
             )
             known += [(pair, likely, rare), (pair.reversed(), rare, likely)]
         largest = {}
         for T in queries:
             counting = max(1000, (labels - labels // _CHOOSING) * query_factor(self.runs, T))
-            largest[T] = self._estimate(self._best(counting, known, T), counting, T, tallies)
+            largest[T] = self._count_event(self._choose_best_event(counting, known, T), counting, T, tallies)
         return largest, tallies
 
     def _queries_per_run(self, votes: Votes) -> int:
@@ -141,13 +141,13 @@ class SampledAudit(AuditSetting):
         self.outcomes(votes, source)
         return max(1, min(_QUERIES_PER_RUN, _NUMBERS_PER_RUN * _SHORT // max(1, *source.drawn)))
 
-    def _know(self, pair: Pair, side: int, name: str, labels: int, tallies: list[Tally]) -> Known:
+    def _estimate_outcomes(self, pair: Pair, side: int, stream: str, labels: int, tallies: list[Tally]) -> Known:
         """Return the outcome probabilities on D (`side` 0) or D′ (1) of `pair`; append a test of these to `tallies`.
 
         They are the stated probabilities or, if these are missing or contradicted, the frequencies in `labels` labels
-        that are drawn from the random stream `name`.
+        that are drawn from the random stream `stream`.
         """
-        seen = self.count(lambda T: pair.votes(T)[side], self.streams(name), labels)
+        seen = self.count(lambda T: pair.votes(T)[side], self.streams(stream), labels)
         if self._local:
             seen[-1] = 0  # which teacher is queried when is public
         stated = self.mechanism.outcome_probabilities(pair.votes(1)[side])
@@ -159,32 +159,32 @@ class SampledAudit(AuditSetting):
             return Known(seen / seen.sum(), float(seen.sum()))
         return Known(stated[0], 1e15)
 
-    def _best(self, labels: int, known: Sequence[tuple[Pair, Known, Known]], queries: int) -> Event:
+    def _choose_best_event(self, labels: int, known: Sequence[tuple[Pair, Known, Known]], queries: int) -> Event:
         """Return the event with the largest expected ε lower bound of `queries` queries, if counted in `labels` labels.
 
         `known` contains each pair with its outcome probabilities on D and on D′.
         """
         together = self.mechanism.most_participation(queries)
         times = together if self._local or together == queries else 1
-        few = known if times == 1 else _most_different(known)
+        few = known if times == 1 else _sort_by_difference(known)
         events = [self.choose_event(labels, *pair, times) for pair in few]
         if times > 1:
             events += [event for pair in few[:_NESTED] for event in self.choose_nested_events(labels, *pair, times)]
         return max(events, key=lambda event: event.predicted)
 
-    def _estimate(self, event: Event, labels: int, queries: int, tallies: list[Tally]) -> Sampled:
+    def _count_event(self, event: Event, labels: int, queries: int, tallies: list[Tally]) -> Sampled:
         """Return the result of counting `event` in `labels` new labels on D and on D′; append tests to `tallies`."""
         sides = [
-            self._count(event.pair, side, labels, f"{queries}/count/{name}", tallies)
+            self._count_side(event.pair, side, labels, f"{queries}/count/{name}", tallies)
             for side, name in enumerate(("here", "there"))
         ]
         return event.count(sides, self.confidence, queries, self.delta)
 
-    def _count(self, pair: Pair, side: int, labels: int, name: str, tallies: list[Tally]) -> NDArray[np.int64]:
+    def _count_side(self, pair: Pair, side: int, labels: int, stream: str, tallies: list[Tally]) -> NDArray[np.int64]:
         """Return the count of each outcome in `labels` labels on D (`side` 0) or D′ (1); append tests to `tallies`."""
         stated, classes = self.mechanism.outcome_probabilities(pair.votes(1)[side]), len(pair.counts)
         seen = np.zeros(classes + 1, dtype=np.int64)
-        blocks = self.blocks(lambda T: pair.votes(T)[side], self.streams(name), labels)
+        blocks = self.blocks(lambda T: pair.votes(T)[side], self.streams(stream), labels)
         for i, block in enumerate(blocks):
             shown = block[block < classes] if self._local else block
             seen += count_outcomes(shown, classes)
@@ -206,9 +206,9 @@ class SampledAudit(AuditSetting):
             where = f"{on_counts(counts)}, queried in turn with others"
             yield agreement.tally_labels(where, count_outcomes(labels, votes.classes), stated[i])
 
-    def _tally_agreement(self, votes: Agreement, name: str) -> Iterator[Tally]:
+    def _tally_agreement(self, votes: Agreement, stream: str) -> Iterator[Tally]:
         """Yield tests of the outcomes on `votes.counts`, for each cyclic shift of the classes and for all together."""
-        source, shifts = self.streams(name), class_shifts(len(votes.counts))
+        source, shifts = self.streams(stream), class_shifts(len(votes.counts))
         labels = self.runs * self._queries_per_run(repeated_votes(votes.counts, _SHORT)) // _AGREEING // len(shifts)
         seen, chances = np.zeros(len(GROUPS), dtype=np.int64), np.zeros(len(GROUPS))
         for shift in shifts:
@@ -224,24 +224,24 @@ class SampledAudit(AuditSetting):
             chances += votes.grouped(stated[0], shift) / len(shifts)
         yield Tally(f"{on_counts(votes.counts)}, classes renamed", GROUPS, seen, chances)
 
-    def _short(self, pair: Pair, name: str) -> Iterator[Tally]:
+    def _tally_short(self, pair: Pair, stream: str) -> Iterator[Tally]:
         """Yield tests of each answer of short releases on `pair`; long releases would hide faults of first answers."""
         free = self.mechanism.independent_queries
         length, runs = (_SHORT, _SHORT_RUNS) if free else (_SHORT_WITH_STATE, _RUNS_WITH_STATE)
         if self._local:
             return
         for side, which in enumerate(("here", "there")):
-            yield from self._tally_positions(_on_side(pair, side), pair.votes(length)[side], f"{name}/{which}", runs)
+            yield from self._tally_positions(_on_side(pair, side), pair.votes(length)[side], f"{stream}/{which}", runs)
 
-    def _tally_positions(self, where: str, votes: Votes, name: str, runs: int) -> Iterator[Tally]:
+    def _tally_positions(self, where: str, votes: Votes, stream: str, runs: int) -> Iterator[Tally]:
         """Yield one test for each query of `votes`, of its outcomes in `runs` releases."""
         stated = self.mechanism.outcome_probabilities(votes)
         if stated is not None:
-            yield from agreement.tally_positions(where, self.transcripts(votes, self.streams(name), runs), stated)
+            yield from agreement.tally_positions(where, self.transcripts(votes, self.streams(stream), runs), stated)
 
     # Queries that depend on each other.
 
-    def _with_state(self, pairs: Sequence[Pair], queries: int) -> Sampled:
+    def _audit_dependent(self, pairs: Sequence[Pair], queries: int) -> Sampled:
         """Return the result if queries depend on each other; its event is about the first answers of a release."""
         runs, length = max(200, self.runs // _SHARE), min(queries, _TRANSCRIPT)
         runs_per_pair, count = max(1, runs // 2 // len(pairs)), runs - runs // 2
@@ -262,16 +262,16 @@ class SampledAudit(AuditSetting):
         rates = Rates(times[0], times[1], count, self.confidence, best.weight)
         return Sampled(queries, self.delta, rates, best.pair, best)
 
-    def _views(self, pair: Pair, name: str, runs: int, length: int) -> list[list[Outcomes]]:
+    def _views(self, pair: Pair, stream: str, runs: int, length: int) -> list[list[Outcomes]]:
         """Return the values (see `_views`) of `runs` releases of `length` queries, on D and on D′ of `pair`."""
         return [
-            _views(self.transcripts(votes, self.streams(f"{name}/{side}"), runs), len(pair.counts))
+            _views(self.transcripts(votes, self.streams(f"{stream}/{side}"), runs), len(pair.counts))
             for votes, side in zip(pair.votes(length), ("here", "there"), strict=True)
         ]
 
-    def _fresh(self, pair: Pair, name: str) -> bool:
+    def _has_fresh_noise(self, pair: Pair, stream: str) -> bool:
         """Return True if labels on D of `pair` from two random generators are equal only as often as by chance."""
-        one, two = (self._labels_of(pair, self.streams(f"{name}/{draw}")) for draw in ("one", "two"))
+        one, two = (self._labels_of(pair, self.streams(f"{stream}/{draw}")) for draw in ("one", "two"))
         return agree_by_chance(one, two, len(pair.counts), self._local)
 
     def _labels_of(self, pair: Pair, rng: np.random.Generator) -> Outcomes:
@@ -306,7 +306,7 @@ def agree_by_chance(one: Outcomes, two: Outcomes, classes: int, only_answers: bo
     return clopper_pearson(float(np.sum(one == two)), len(one), _FRESH_ALPHA)[0] <= usual
 
 
-def _most_different(known: Sequence[tuple[Pair, Known, Known]]) -> list[tuple[Pair, Known, Known]]:
+def _sort_by_difference(known: Sequence[tuple[Pair, Known, Known]]) -> list[tuple[Pair, Known, Known]]:
     """Return `known` in descending order of the difference between D and D′, without pairs equal up to class order.
 
     `known` contains each pair with its outcome probabilities on D and on D′.
@@ -338,7 +338,7 @@ def _views(outcomes: Outcomes, classes: int) -> list[Outcomes]:
     return [*outcomes.T, np.sum(outcomes < classes, axis=1), outcomes @ powers]
 
 
-def _different(pairs: Sequence[Pair]) -> list[Pair]:
+def _drop_duplicates(pairs: Sequence[Pair]) -> list[Pair]:
     """Return `pairs` without duplicates; a pair with D and D′ exchanged is a duplicate."""
     kept: dict[frozenset[tuple[int, ...]], Pair] = {}
     for pair in pairs:

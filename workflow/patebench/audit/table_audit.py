@@ -24,7 +24,7 @@ from patebench.accounting.logspace import Array
 from patebench.accounting.votes import ABSTAINED, UNIT, Votes, WeightedVotes
 from patebench.audit import agreement
 from patebench.audit.agreement import Tally, TwoTallies
-from patebench.audit.estimates import composed
+from patebench.audit.estimates import compose
 from patebench.audit.release_noise import DiscreteNoise
 from patebench.audit.runs import AuditSetting, Event, Known, Sampled
 from patebench.audit.worst_pairs import Pair
@@ -66,7 +66,7 @@ _NUMBERS, _REFERENCE, _RELEASES = 16_000, 20, 10
 
 
 @dataclass(frozen=True, eq=False)
-class World:
+class VotePair:
     """Votes on neighbouring data sets, D (`here`) and D′ (`there`); only the first teacher's votes may differ.
 
     `words` describe the difference, for messages.
@@ -85,8 +85,8 @@ class World:
         assert matrix is not None
         return Votes.of(np.pad(matrix, more, constant_values=ABSTAINED), self.here.classes, abstentions=True)
 
-    def reversed(self) -> "World":
-        return World(f"{self.words}, the other way round", self.there, self.here)
+    def reversed(self) -> "VotePair":
+        return VotePair(f"{self.words}, the other way round", self.there, self.here)
 
     @property
     def removal(self) -> bool:
@@ -94,7 +94,7 @@ class World:
         return any((_votes_of_first(votes) == ABSTAINED).all() for votes in (self.here, self.there))
 
     @cached_property
-    def pair(self) -> Pair:
+    def first_query(self) -> Pair:
         """Return the counts of the first query as a `Pair`, for records and messages, without valid probabilities."""
         nothing = np.zeros(self.here.classes)
         vote, other = map(_first_vote, (self.here, self.there))
@@ -116,7 +116,7 @@ def _votes_of_first(votes: Votes) -> NDArray[np.integer]:
     return matrix[0]
 
 
-def table_pairs(teachers: int, classes: int, queries: int, k: int) -> list[World]:
+def table_pairs(teachers: int, classes: int, queries: int, k: int) -> list[VotePair]:
     """Return pairs of votes on at most `queries` queries whose counts differ as much as one teacher's votes allow.
 
     `k` is the number of votes of each teacher that the mechanism should count. In some pairs, more votes differ, which
@@ -137,7 +137,7 @@ def table_pairs(teachers: int, classes: int, queries: int, k: int) -> list[World
     if teachers > 1:
         others["all others voting on every query"] = np.tile(np.arange(teachers - 1)[:, None] % classes, (1, size))
     return [
-        World(
+        VotePair(
             f"one teacher's {words}, {how}",
             *(Votes.of(np.vstack([row, rest]), classes, abstentions=True) for row in (here, there)),
         )
@@ -146,7 +146,7 @@ def table_pairs(teachers: int, classes: int, queries: int, k: int) -> list[World
     ]
 
 
-def weighted_pairs(teachers: int, classes: int, queries: int, k: int) -> list[World]:
+def weighted_pairs(teachers: int, classes: int, queries: int, k: int) -> list[VotePair]:
     """Return pairs of votes with weights whose counts differ as much as one teacher's vector of weights allows.
 
     The mechanism should limit the L2 norm of a teacher's weights to √`k`. Some pairs exceed this limit, which reveals a
@@ -168,7 +168,7 @@ def weighted_pairs(teachers: int, classes: int, queries: int, k: int) -> list[Wo
     if teachers > 1:
         others["all others voting"] = [[(every, i % classes)] for i in range(teachers - 1)]
     return [
-        World(f"one teacher's {words}, {how}", *(_weighted([rows, *rest], size, classes) for rows in (here, there)))
+        VotePair(f"one teacher's {words}, {how}", *(_weighted([rows, *rest], size, classes) for rows in (here, there)))
         for how, rest in others.items()
         for words, here, there in changes
     ]
@@ -181,7 +181,7 @@ def _weighted(teachers: Sequence[Rows], queries: int, classes: int) -> Votes:
     return Votes.from_weights(WeightedVotes.of(weights, labels, owners, classes), len(teachers), classes)
 
 
-def agreed_tables(teachers: int, classes: int, queries: int, k: int) -> list[World]:
+def agreed_tables(teachers: int, classes: int, queries: int, k: int) -> list[VotePair]:
     """Return pairs of equal votes D = D′, to test the noise alone: one where all teachers agree, and one of ties.
 
     There are at most `k` queries, since at most `k` votes of a teacher count.
@@ -193,7 +193,7 @@ def agreed_tables(teachers: int, classes: int, queries: int, k: int) -> list[Wor
     if teachers > 1:
         named["only ties of two classes"] = tied
     every = {words: Votes.of(matrix, classes, abstentions=True) for words, matrix in named.items()}
-    return [World(words, votes, votes) for words, votes in every.items()]
+    return [VotePair(words, votes, votes) for words, votes in every.items()]
 
 
 def least_epsilon(noise: Noise | IntegerNoise, difference: Table, delta: float) -> float:
@@ -210,7 +210,7 @@ def least_epsilon(noise: Noise | IntegerNoise, difference: Table, delta: float) 
     for size in np.unique(np.abs(difference[difference != 0])):
         cells = int(np.sum(np.abs(difference) >= size))  # each of these changes by at least `size`
         log_p, log_p_neighbour = noise.one_count(int(size))
-        epsilon = max(epsilon, composed(log_p, log_p_neighbour, np.ones(len(log_p), dtype=np.int64), cells, delta))
+        epsilon = max(epsilon, compose(log_p, log_p_neighbour, np.ones(len(log_p), dtype=np.int64), cells, delta))
     return epsilon
 
 
@@ -226,18 +226,18 @@ class TableAudit(AuditSetting):
         runs = max(min(self.runs, _FIRST_RUNS), self.runs // _WEIGHTED)
         return replace(self, runs=runs, streams=lambda name: self.streams(f"weights/{name}"), weighted=True)
 
-    def worlds(self, queries: int) -> list[World]:
+    def vote_pairs(self, queries: int) -> list[VotePair]:
         """Return the audited pairs of votes D and D′, on at most `queries` queries."""
         create = weighted_pairs if self.weighted else table_pairs
-        return create(self.drawn_teachers, self.classes, self._drawn(queries), int(self.mechanism.k))
+        return create(self.drawn_teachers, self.classes, self._limit_queries(queries), int(self.mechanism.k))
 
-    def _agreements(self, queries: int) -> list[World]:
+    def _agreements(self, queries: int) -> list[VotePair]:
         if self.weighted:
             return []
-        drawn = min(self._drawn(queries), _QUERIES)
+        drawn = min(self._limit_queries(queries), _QUERIES)
         return agreed_tables(self.drawn_teachers, self.classes, drawn, int(self.mechanism.k))
 
-    def _drawn(self, queries: int) -> int:
+    def _limit_queries(self, queries: int) -> int:
         """Return `queries`, or the maximum number of queries of a sampled table if this is smaller."""
         return min(queries, max(1, _SHARES // self.shares))
 
@@ -260,9 +260,9 @@ class TableAudit(AuditSetting):
         """Return the noise that the mechanism states for each count."""
         return self.mechanism.exact_noise(self.drawn_teachers)
 
-    def exact(self, world: World) -> float:
-        """Return a lower bound on the ε of the pair `world`, computed from the true counts and the stated noise."""
-        return least_epsilon(self.noise, self._difference(world), self.delta)
+    def exact(self, pair: VotePair) -> float:
+        """Return a lower bound on the ε of the data sets `pair`, computed from the true counts and the stated noise."""
+        return least_epsilon(self.noise, self._difference(pair), self.delta)
 
     def sampled(self, queries: int) -> Sampled:
         """Return the result of runs on the pair of votes that is easiest to distinguish, on at most `queries` queries.
@@ -273,22 +273,22 @@ class TableAudit(AuditSetting):
         """
         choosing, few = max(1000, self._runs // _CHOOSING), max(200, self._runs // _CHOOSING // 20)
         counting = max(1000, self._runs - choosing)
-        tried = [(world, cells) for world in self.worlds(queries) for cells in self._directions(world)]
-        distances = [self._distance(*pair, few, f"{queries}/{i}") for i, pair in enumerate(tried)]
-        world, cells = tried[int(np.argmax(distances))]
-        here, there = (self._sums(world, side, cells, choosing, f"{queries}/choose/{side}") for side in (0, 1))
+        candidates = [(pair, change) for pair in self.vote_pairs(queries) for change in self._changes(pair)]
+        distances = [self._distance(*candidate, few, f"{queries}/{i}") for i, candidate in enumerate(candidates)]
+        pair, change = candidates[int(np.argmax(distances))]
+        here, there = (self._sums(pair, side, change, choosing, f"{queries}/choose/{side}") for side in (0, 1))
         edges = np.unique(np.quantile(np.concatenate([here, there]), np.linspace(0, 1, _SUMS + 1)[1:-1]))
         groups = [np.bincount(np.searchsorted(edges, sums), minlength=len(edges) + 1) for sums in (here, there)]
         one, two = (Known(counts / choosing, choosing) for counts in groups)
-        ways = (world, one, two), (world.reversed(), two, one)
-        events = {way: self.choose_event(counting, way.pair, likely, rare, 1) for way, likely, rare in ways}
+        ways = (pair, one, two), (pair.reversed(), two, one)
+        events = {way: self.choose_event(counting, way.first_query, likely, rare, 1) for way, likely, rare in ways}
         chosen = max(events, key=lambda way: events[way].predicted[0])
-        sides = self._count_sums(chosen, cells, edges, counting, f"{queries}/count")
+        sides = self._count_sums(chosen, change, edges, counting, f"{queries}/count")
         return events[chosen].count(sides, self.confidence, queries, self.delta)
 
-    def _distance(self, world: World, cells: Table, runs: int, name: str) -> float:
+    def _distance(self, pair: VotePair, change: Table, runs: int, stream: str) -> float:
         """Return the distance between the mean sums (see `_sums`) on D and on D′, in standard deviations."""
-        here, there = (self._sums(world, side, cells, runs, f"{name}/{side}") for side in (0, 1))
+        here, there = (self._sums(pair, side, change, runs, f"{stream}/{side}") for side in (0, 1))
         deviation = math.hypot(float(here.std()), float(there.std()))
         return abs(float(here.mean() - there.mean())) / max(deviation, 1e-9)
 
@@ -299,80 +299,82 @@ class TableAudit(AuditSetting):
         """
         event = sampled.event
         assert event is not None
-        both_ways = [way for world in self.worlds(queries) for way in (world, world.reversed())]
-        world = next(way for way in both_ways if way.words == event.pair.words)
-        cells, runs = self._directions(world)[0], max(1000, self._runs // _CHOOSING)
-        ends = [float(np.vdot(cells, self._stated(votes))) for votes in (world.here, world.there)]
+        both_ways = [way for pair in self.vote_pairs(queries) for way in (pair, pair.reversed())]
+        pair = next(way for way in both_ways if way.words == event.pair.words)
+        change, runs = self._changes(pair)[0], max(1000, self._runs // _CHOOSING)
+        ends = [float(np.vdot(change, self._true_counts(votes))) for votes in (pair.here, pair.there)]
         halfway = np.array([sum(ends) / 2])  # between the expected sums of D and D′
-        sides = self._count_sums(world, cells, halfway, runs, "discrete", discrete=True)
+        sides = self._count_sums(pair, change, halfway, runs, "discrete", discrete=True)
         upper = Event(event.pair, np.array([1]), 1, 0.5, (0.0, 0.0))
         return upper.count(sides, self.confidence, queries, self.delta)
 
     def tallies(self, queries: int) -> Iterator[Tally]:
         """Yield tests of residuals (released minus true counts) against the stated noise distribution."""
-        for i, world in enumerate([*self.worlds(queries), *self._agreements(queries)]):
-            noise = self._residuals(world, max(50, self._runs // 200), self.streams(f"noise/{queries}/{i}"))
-            yield from self._tally_noise(f"where there are {world.words}", noise)
+        for i, pair in enumerate([*self.vote_pairs(queries), *self._agreements(queries)]):
+            noise = self._residuals(pair, max(50, self._runs // 200), self.streams(f"noise/{queries}/{i}"))
+            yield from self._tally_noise(f"where there are {pair.words}", noise)
 
     def release_tallies(self, queries: int) -> Iterator[TwoTallies]:
         """Yield tests of whether residuals in release mode and with seeded noise have the same distribution."""
-        several, agreeing = self.worlds(queries)[::3], self._agreements(queries)
-        for i, world in enumerate([*several, *agreeing]):
+        several, agreeing = self.vote_pairs(queries)[::3], self._agreements(queries)
+        for i, pair in enumerate([*several, *agreeing]):
             share = 6 if self.weighted or i >= len(several) else 3
-            releases = max(_RELEASES, _NUMBERS // (share * world.here.queries * self.classes * self.shares))
-            seen = self._residuals(world, releases, Entropy())
-            drawn = self._residuals(world, _REFERENCE * releases, DiscreteNoise(self.streams(f"table/{queries}/{i}")))
-            where = f"cells where there are {world.words}"
+            releases = max(_RELEASES, _NUMBERS // (share * pair.here.queries * self.classes * self.shares))
+            seen = self._residuals(pair, releases, Entropy())
+            drawn = self._residuals(pair, _REFERENCE * releases, DiscreteNoise(self.streams(f"table/{queries}/{i}")))
+            where = f"cells where there are {pair.words}"
             parts = {where: slice(None)} | {
                 f"{where}, of class {c}": slice(c, c + 1) for c in range(min(self.classes, 4))
             }
             for words, part in parts.items():
                 counts = (self._count_groups(noise[:, :, part]) for noise in (seen, drawn))
                 yield TwoTallies(words, *counts, names=self._names)
-            of_seen, of_drawn = self._neighbours(seen), self._neighbours(drawn)
+            of_seen, of_drawn = self._count_adjacent(seen), self._count_adjacent(drawn)
             for next_to in of_seen:
-                sides, names = (of_seen[next_to], of_drawn[next_to]), _likeness(next_to)
+                sides, names = (of_seen[next_to], of_drawn[next_to]), _adjacent_names(next_to)
                 yield TwoTallies(where, *sides, plain=False, names=names)
             names = ["the same noise as in the previous release", "other noise than in the previous release"]
             yield TwoTallies(where, _count_repeats(seen), _count_repeats(drawn), plain=False, names=names)
 
-    def _stated(self, votes: Votes) -> Table:
+    def _true_counts(self, votes: Votes) -> Table:
         """Return the true counts (queries, classes) to which the mechanism adds noise, in units of one vote."""
         return self.mechanism.counts(votes) / votes.unit
 
-    def _difference(self, world: World) -> Table:
-        return self._stated(world.here) - self._stated(world.there)
+    def _difference(self, pair: VotePair) -> Table:
+        return self._true_counts(pair.here) - self._true_counts(pair.there)
 
-    def _directions(self, world: World) -> list[Table]:
+    def _changes(self, pair: VotePair) -> list[Table]:
         """Return the differences of counts between D and D′, (queries, classes): with the cap `k`, and without it."""
-        counted = self._difference(world)
-        every = (world.here.counts - world.there.counts) / world.here.unit
+        counted = self._difference(pair)
+        every = (pair.here.counts - pair.there.counts) / pair.here.unit
         return [counted] if np.array_equal(counted, every) else [cells for cells in (counted, every) if cells.any()]
 
-    def _tables(self, world: World, side: int, source: Source, runs: int) -> Iterator[Table]:
-        votes = world.there if side else world.here
+    def _tables(self, pair: VotePair, side: int, source: Source, runs: int) -> Iterator[Table]:
+        votes = pair.there if side else pair.here
         return (self.mechanism.released(votes, source)["noisy_counts"] for _ in range(runs))
 
-    def _sums(self, world: World, side: int, cells: Table, runs: int, name: str, *, discrete: bool = False) -> Array:
-        """Return, for each of `runs` tables, its released counts multiplied by `cells` (queries, classes) and added up.
+    def _sums(
+        self, pair: VotePair, side: int, change: Table, runs: int, stream: str, *, discrete: bool = False
+    ) -> Array:
+        """Return, for each of `runs` tables, the sum of its released counts multiplied by `change` (queries, classes).
 
         The tables are drawn on D (`side` 0) or D′ (1).
         """
-        stream = self.streams(f"table/{name}")
-        source: Source = DiscreteNoise(stream) if discrete else stream
-        return np.array([float(np.vdot(cells, table)) for table in self._tables(world, side, source, runs)])
+        generator = self.streams(f"table/{stream}")
+        source: Source = DiscreteNoise(generator) if discrete else generator
+        return np.array([float(np.vdot(change, table)) for table in self._tables(pair, side, source, runs)])
 
     def _count_sums(
-        self, world: World, cells: Table, edges: Array, runs: int, name: str, *, discrete: bool = False
+        self, pair: VotePair, change: Table, edges: Array, runs: int, stream: str, *, discrete: bool = False
     ) -> list[NDArray[np.int64]]:
         """Count the runs whose sum (see `_sums`) lies between successive `edges`, on D and on D′."""
-        sides = [self._sums(world, side, cells, runs, f"{name}/{side}", discrete=discrete) for side in (0, 1)]
+        sides = [self._sums(pair, side, change, runs, f"{stream}/{side}", discrete=discrete) for side in (0, 1)]
         return [np.bincount(np.searchsorted(edges, side), minlength=len(edges) + 1) for side in sides]
 
-    def _residuals(self, world: World, runs: int, source: Source) -> Table:
+    def _residuals(self, pair: VotePair, runs: int, source: Source) -> Table:
         """Return released minus true counts on D in several tables, (runs, queries, classes)."""
-        counts = self._stated(world.here)
-        return np.stack([table - counts for table in self._tables(world, 0, source, runs)])
+        counts = self._true_counts(pair.here)
+        return np.stack([table - counts for table in self._tables(pair, 0, source, runs)])
 
     @cached_property
     def _groups(self) -> tuple[Array, Array]:
@@ -387,22 +389,22 @@ class TableAudit(AuditSetting):
         edges, stated = self._groups
         return np.bincount(np.searchsorted(edges, residuals.ravel()), minlength=len(stated))
 
-    def _tally_noise(self, where: str, noise: Table) -> Iterator[Tally]:
-        """Yield tests of the residuals `noise` by query, by class, and in adjacent pairs of cells."""
+    def _tally_noise(self, where: str, residuals: Table) -> Iterator[Tally]:
+        """Yield tests of `residuals` (runs, queries, classes) by query, by class, and in adjacent pairs of cells."""
         if self.noise.is_none:
             return
         stated = self._groups[1]
-        parts = {f"{where}, query {q + 1}": noise[:, q] for q in range(noise.shape[1])}
-        parts |= {f"{where}, class {c}": noise[:, :, c] for c in range(noise.shape[2])}
+        parts = {f"{where}, query {q + 1}": residuals[:, q] for q in range(residuals.shape[1])}
+        parts |= {f"{where}, class {c}": residuals[:, :, c] for c in range(residuals.shape[2])}
         for words, part in parts.items():
             yield Tally(words, self._names, self._count_groups(part), stated)
         same = float(stated @ stated)
-        for next_to, seen in self._neighbours(noise).items():
-            yield Tally(where, _likeness(next_to), seen, np.array([same, 1 - same]), plain=False)
+        for next_to, seen in self._count_adjacent(residuals).items():
+            yield Tally(where, _adjacent_names(next_to), seen, np.array([same, 1 - same]), plain=False)
 
-    def _neighbours(self, noise: Table) -> dict[str, NDArray[np.int64]]:
-        """Count pairs of adjacent cells whose noise is in the same and in different groups, along each axis."""
-        groups, counts = np.searchsorted(self._groups[0], noise), {}
+    def _count_adjacent(self, residuals: Table) -> dict[str, NDArray[np.int64]]:
+        """Return the numbers of adjacent pairs of cells with residuals in the same and in different groups, by axis."""
+        groups, counts = np.searchsorted(self._groups[0], residuals), {}
         for axis, next_to in enumerate(("release", "query", "class")):
             one, two = (groups.take(range(start, groups.shape[axis] // 2 * 2, 2), axis) for start in (0, 1))
             if one.size:
@@ -411,13 +413,13 @@ class TableAudit(AuditSetting):
         return counts
 
 
-def _likeness(next_to: str) -> list[str]:
+def _adjacent_names(next_to: str) -> list[str]:
     return [f"noise in the group of the previous {next_to}", f"noise in another group than the previous {next_to}"]
 
 
-def _count_repeats(noise: Table) -> NDArray[np.int64]:
-    """Return the numbers of cells with equal and with unequal noise in two successive releases; pairs are disjoint."""
-    pairs = noise[: len(noise) // 2 * 2].reshape(-1, 2, *noise.shape[1:])
+def _count_repeats(residuals: Table) -> NDArray[np.int64]:
+    """Return the numbers of cells with equal and unequal `residuals` in two successive releases; pairs are disjoint."""
+    pairs = residuals[: len(residuals) // 2 * 2].reshape(-1, 2, *residuals.shape[1:])
     same = int(np.sum(pairs[:, 0] == pairs[:, 1]))
     return np.array([same, pairs[:, 0].size - same])
 

@@ -44,7 +44,6 @@ class Audited:
         return Verdict.of(self.stated, self.audited)
 
     def to_json(self) -> dict[str, Any]:
-        """Return a dictionary for strict JSON."""
         values = {"stated": in_json(self.stated), "audited": in_json(self.audited)}
         return {**values, "verdict": self.verdict.value, "how": self.how}
 

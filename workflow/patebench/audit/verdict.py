@@ -11,7 +11,7 @@ from patebench.audit import agreement
 from patebench.audit.release_noise import ReleaseNoiseAudit
 from patebench.audit.runs import AuditSetting, Sampled
 from patebench.audit.sampled import SampledAudit, max_labels, on_counts
-from patebench.audit.table_audit import TableAudit, World, disagreements
+from patebench.audit.table_audit import TableAudit, VotePair, disagreements
 from patebench.audit.worst_pairs import Pair, Search
 from patebench.core.bound import Bound, Kind
 from patebench.core.text import at_least, at_most, in_json
@@ -132,7 +132,6 @@ class Audit(AuditSetting):
         ]  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
-        """Return a dictionary for strict JSON."""
         return {
             "mechanism": self.name,
             "parameters": json_parameters(self.mechanism.parameters()),
@@ -168,65 +167,67 @@ class Audit(AuditSetting):
 
 def run_audit(setting: AuditSetting, queries: Sequence[int]) -> Audit:
     """Audit the mechanism of `setting` for one query and for each number of queries in `queries`."""
-    wanted = sorted({1, *queries})
+    numbers = sorted({1, *queries})
     if setting.mechanism.answering is Answering.AS_TABLE:
-        findings, lines = _audit_all_tables(TableAudit(**vars(setting)), wanted)
+        findings, lines = _audit_all_tables(TableAudit(**vars(setting)), numbers)
     else:
-        findings, lines = _audit_queries(setting, wanted)
+        findings, lines = _audit_queries(setting, numbers)
     return Audit(**vars(setting), findings=findings, disagreements=lines)
 
 
-def _audit_all_tables(tables: TableAudit, wanted: Sequence[int]) -> tuple[list[Finding], list[str]]:
-    """Return the findings for `wanted` numbers of queries, and messages of disagreement, if one table is released.
+def _audit_all_tables(tables: TableAudit, numbers: Sequence[int]) -> tuple[list[Finding], list[str]]:
+    """Return a finding for each of the `numbers` of queries, and messages of disagreement, if one table is released.
 
     If the mechanism accepts votes with weights, the last finding contains one for these.
     """
-    lines = disagreements(tables, wanted)
+    lines = disagreements(tables, numbers)
     if not tables.mechanism.weights:
-        return [_audit_tables(tables, T, sound=not lines) for T in wanted], lines
-    weighted, most = tables.with_weights(), wanted[-1]
+        return [_audit_tables(tables, T, sound=not lines) for T in numbers], lines
+    weighted, most = tables.with_weights(), numbers[-1]
     lines += disagreements(weighted, [most])
-    *findings, last = (_audit_tables(tables, T, sound=not lines) for T in wanted)
+    *findings, last = (_audit_tables(tables, T, sound=not lines) for T in numbers)
     further = _audit_tables(weighted, most, sound=not lines)
     # A bound that is violated more for votes with weights replaces the same bound.
     return [*findings, replace(last, stated=_worst_of_each(last.stated, further.stated), weighted=further)], lines
 
 
-def _audit_queries(how: AuditSetting, wanted: Sequence[int]) -> tuple[list[Finding], list[str]]:
-    """Return the findings for `wanted` numbers of queries, and messages of disagreement, if queries are answered."""
-    mechanism, delta = how.mechanism, how.delta
-    search = Search(mechanism, how.teachers, how.classes, delta)
-    searches = {T: search.asking(T) for T in wanted}
-    worst_pairs = {T: searches[T].worst(T) for T in wanted}
-    labels = max_labels(how.runs) if mechanism.independent_queries else how.runs
+def _audit_queries(setting: AuditSetting, numbers: Sequence[int]) -> tuple[list[Finding], list[str]]:
+    """Return a finding for each of the `numbers` of queries, and messages of disagreement, if queries are answered."""
+    mechanism, delta = setting.mechanism, setting.delta
+    search = Search(mechanism, setting.teachers, setting.classes, delta)
+    searches = {T: search.for_queries(T) for T in numbers}
+    worst_pairs = {T: searches[T].worst(T) for T in numbers}
+    labels = max_labels(setting.runs) if mechanism.independent_queries else setting.runs
     pairs = [
-        *(worst_pairs[T][0] for T in wanted),
-        search.measurable(labels, how.confidence)[0],
+        *(worst_pairs[T][0] for T in numbers),
+        search.measurable(labels, setting.confidence)[0],
         *search.most_distinguishable(),
     ]
     worst = {
         T: max(
             # If a mechanism decides on all queries together, pairs of one query do not bound its ε.
             [*worst_pairs[T], *(() if mechanism.answering is Answering.TOGETHER else pairs)],
-            key=lambda pair: pair.epsilon(search.independent(T), delta),
+            key=lambda pair: pair.epsilon(search.composed_queries(T), delta),
         )
-        for T in wanted
+        for T in numbers
     }
-    agreements = searches[wanted[-1]].agreements()
-    largest, tallies = SampledAudit(**vars(how))(pairs, wanted, search.shapes(), agreements)
+    agreements = searches[numbers[-1]].agreements()
+    largest, tallies = SampledAudit(**vars(setting))(pairs, numbers, search.shapes(), agreements)
     lines = agreement.disagreements(tallies)
     if mechanism.independent_queries:
-        lines += _more_than_stated(how, search, largest)
+        lines += _report_excess(setting, search, largest)
     discrete: dict[int, Sampled] = {}
     if mechanism.discrete and all(sampled.event is not None for sampled in largest.values()):
-        release = ReleaseNoiseAudit(**vars(how))
+        release = ReleaseNoiseAudit(**vars(setting))
         if mechanism.independent_queries:
             lines += release.disagreements(largest[1].pair, search.shapes(), agreements)
-            discrete = {T: release.seeded(largest[T]) for T in wanted}
+            discrete = {T: release.seeded(largest[T]) for T in numbers}
         else:
-            by_queries = {T: largest[T].pair for T in wanted}
+            by_queries = {T: largest[T].pair for T in numbers}
             lines += release.disagreements_of_transcripts(by_queries, search.shapes(), agreements)
-    findings = [_compare(searches[T], T, worst[T], largest[T], discrete.get(T), pairs, sound=not lines) for T in wanted]
+    findings = [
+        _compare(searches[T], T, worst[T], largest[T], discrete.get(T), pairs, sound=not lines) for T in numbers
+    ]
     return findings, lines
 
 
@@ -234,32 +235,32 @@ def _audit_tables(tables: TableAudit, queries: int, *, sound: bool) -> Finding:
     """Return the finding for `queries` queries: stated bounds with the ε audited on pairs of votes."""
     sampled = tables.sampled(queries)
     discrete = tables.discrete(sampled, queries)
-    worlds = [way for world in tables.worlds(queries) for way in (world, world.reversed())]
-    exact = {world.words: tables.exact(world) for world in worlds}
-    worst = max(worlds, key=lambda world: exact[world.words])
+    vote_pairs = [way for pair in tables.vote_pairs(queries) for way in (pair, pair.reversed())]
+    exact = {pair.words: tables.exact(pair) for pair in vote_pairs}
+    worst = max(vote_pairs, key=lambda pair: exact[pair.words])
 
-    def stated_for(world: World) -> Iterator[Stated]:
-        votes, here = world.padded(queries), exact[world.words]
+    def stated_for(pair: VotePair) -> Iterator[Stated]:
+        votes, here = pair.padded(queries), exact[pair.words]
         released = {_key(bound) for bound in tables.mechanism.bounds(votes, [queries], tables.delta, discrete=True)}
-        here = max(here, sampled.sure) if world.words == sampled.pair.words else here
+        here = max(here, sampled.sure) if pair.words == sampled.pair.words else here
         for bound in tables.mechanism.bounds(votes, [queries], tables.delta):
             # A worst-case bound holds for all pairs, a data-dependent bound for the pair for which it is stated.
             any_votes = max(exact[worst.words], sampled.sure, discrete.sure if _key(bound) in released else 0.0)
-            yield Stated(bound, any_votes if bound.kind is Kind.WORST_CASE else here, world.pair, sound)
-            if world.removal:
-                yield from _violated_if_added(bound, here, world.pair)
+            yield Stated(bound, any_votes if bound.kind is Kind.WORST_CASE else here, pair.first_query, sound)
+            if pair.removal:
+                yield from _violated_if_added(bound, here, pair.first_query)
 
-    stated = _worst_of_each(stated_for(worst), *map(stated_for, worlds))
-    return Finding(queries, worst.pair, exact[worst.words], sampled, stated, discrete)
+    stated = _worst_of_each(stated_for(worst), *map(stated_for, vote_pairs))
+    return Finding(queries, worst.first_query, exact[worst.words], sampled, stated, discrete)
 
 
-def _more_than_stated(how: AuditSetting, search: Search, largest: Mapping[int, Sampled]) -> list[str]:
+def _report_excess(setting: AuditSetting, search: Search, largest: Mapping[int, Sampled]) -> list[str]:
     """Return [a message] if a sampled ε exceeds the ε that follows from the stated probabilities of the pair, or [].
 
     `largest` contains the sampled result for each number of queries.
     """
     for T, sampled in largest.items():
-        exact = how.stated_epsilon(sampled.pair, search.independent(T))
+        exact = setting.stated_epsilon(sampled.pair, search.composed_queries(T))
         if Verdict.of(exact, sampled.sure) is Verdict.VIOLATED:
             return [
                 f"for {T} queries, runs show ε ≥ {at_least(sampled.sure)} {on_counts(sampled.pair.counts)}, where "
@@ -283,11 +284,11 @@ def _compare(
     `sampled` and `discrete` are the results of runs with continuous and with discrete noise. `others` are further pairs
     on which the mechanism was run. `sound` is False if labels disagree with the stated probabilities.
     """
-    exact = worst.epsilon(search.independent(queries), search.delta)
+    exact = worst.epsilon(search.composed_queries(queries), search.delta)
     everywhere = max(exact, sampled.sure)
 
     def stated_for(pair: Pair) -> Iterator[Stated]:
-        here = pair.epsilon(search.independent(queries), search.delta)
+        here = pair.epsilon(search.composed_queries(queries), search.delta)
         if pair is sampled.pair:
             here = max(here, sampled.sure)
         with_noise = 0.0 if discrete is None else discrete.sure
@@ -297,7 +298,7 @@ def _compare(
             yield Stated(bound, any_votes if bound.kind is Kind.WORST_CASE else here, pair, sound)
             # Compared with the ε between D with and D without the differing vote.
             if bound.add_or_remove is not None:
-                yield from _violated_if_added(bound, search.removed(pair, queries), pair)
+                yield from _violated_if_added(bound, search.removal_epsilon(pair, queries), pair)
 
     votes = worst.votes(queries)[0]
     for_discrete = {

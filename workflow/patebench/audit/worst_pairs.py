@@ -18,7 +18,7 @@ from patebench.accounting import exact
 from patebench.accounting.conversion import ORDERS, convert
 from patebench.accounting.logspace import Array
 from patebench.accounting.votes import Counts, Votes, ranks
-from patebench.audit.estimates import composed, least_epsilon, measurable
+from patebench.audit.estimates import compose, least_epsilon, measurable_epsilon
 from patebench.core.bound import Conversion
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms.base import Answering, Mechanism
@@ -103,7 +103,7 @@ class Pair:
     def epsilon(self, queries: int, delta: float) -> float:
         """Return a lower bound on the ε of `queries` independent queries with these counts; results are cached."""
         if (queries, delta) not in self._found:
-            self._found[queries, delta] = composed(self.log_p, self.log_p_neighbour, self.multiplicity, queries, delta)
+            self._found[queries, delta] = compose(self.log_p, self.log_p_neighbour, self.multiplicity, queries, delta)
         return self._found[queries, delta]
 
 
@@ -163,22 +163,22 @@ class Search:
 
     For a mechanism of local privacy, which releases every perturbed vote, other teachers hide nothing. So a single
     teacher is audited, and its perturbed vote is the label. If queries depend on each other, the search uses the first
-    answer of a release that repeats one query `asked` times.
+    answer of a release that repeats one query `repeats` times.
     """
 
     mechanism: Mechanism
     teachers: int
     classes: int
     delta: float
-    asked: int = 1
+    repeats: int = 1
 
-    def asking(self, queries: int) -> "Search":
+    def for_queries(self, queries: int) -> "Search":
         """Return a search over releases of `queries` queries, or this search if the number of queries is irrelevant."""
-        return replace(self, asked=queries) if self.mechanism.answering is Answering.TOGETHER else self
+        return replace(self, repeats=queries) if self.mechanism.answering is Answering.TOGETHER else self
 
     def worst(self, queries: int) -> list[Pair]:
         """Return the worst pairs found for `queries` independent queries, worst first."""
-        pairs = [pair for _, pair in self._climbed(self._score(queries))]
+        pairs = [pair for _, pair in self._climb(self._score(queries))]
         return sorted(pairs, key=lambda pair: -pair.epsilon(queries, self.delta))
 
     @property
@@ -233,7 +233,7 @@ class Search:
 
     def _first_outcome(self, counts: Counts) -> Array | None:
         """Return the stated outcome probabilities (classes + 1,) of a query with `counts`, or None if unknown."""
-        votes = repeated_votes(counts, self.asked)
+        votes = repeated_votes(counts, self.repeats)
         try:
             with np.errstate(all="ignore"):
                 log_p = self.mechanism.log_outcome_probabilities(votes)
@@ -252,9 +252,9 @@ class Search:
         gaps = np.unique(np.linspace(0, self.teachers, _RUNGS).astype(int))
         tops = [(self.teachers + gap + 1) // 2 for gap in gaps]
         shapes = _distinct([[top, self.teachers - top, *[0] * (self.classes - 2)] for top in tops])
-        return [self._best(shape[None], self._score(queries))[0][1] for shape in shapes]
+        return [self._best_pairs(shape[None], self._score(queries))[0][1] for shape in shapes]
 
-    def removed(self, pair: Pair, queries: int) -> float:
+    def removal_epsilon(self, pair: Pair, queries: int) -> float:
         """Return a lower bound on the ε of `queries` queries if one vote is removed or added.
 
         The data sets are D of `pair`, and D without the vote that differs between D and D′.
@@ -264,10 +264,10 @@ class Search:
         here, there = (self.mechanism.log_outcome_probabilities(Votes(counts[None])) for counts in (pair.counts, fewer))
         if here is None or there is None:
             return 0.0
-        once, times = np.ones(len(fewer) + 1, dtype=np.int64), self.independent(queries)
-        return max(composed(*way, once, times, self.delta) for way in ((here[0], there[0]), (there[0], here[0])))
+        once, times = np.ones(len(fewer) + 1, dtype=np.int64), self.composed_queries(queries)
+        return max(compose(*way, once, times, self.delta) for way in ((here[0], there[0]), (there[0], here[0])))
 
-    def independent(self, queries: int) -> int:
+    def composed_queries(self, queries: int) -> int:
         """Return the number of queries over which the ε of a pair is composed, for a release of `queries` queries.
 
         It is the largest number of these in which one teacher takes part. If queries depend on each other, it is 1,
@@ -275,11 +275,11 @@ class Search:
         """
         return self.mechanism.most_participation(queries) if self.mechanism.independent_queries else 1
 
-    def _climbed(self, score: Score) -> list[tuple[float, Pair]]:
+    def _climb(self, score: Score) -> list[tuple[float, Pair]]:
         """Return the pairs with the highest scores found by hill climbing, as (score, pair), best first."""
-        best = self._best(self._candidates(), score)
+        best = self._best_pairs(self._candidates(), score)
         for _ in range(_ROUNDS):
-            before, best = best[0][0], _merged(best, self._best(_moves(best[0][1].counts), score))
+            before, best = best[0][0], _keep_best(best, self._best_pairs(_moves(best[0][1].counts), score))
             if best[0][0] <= before:
                 break
         return best
@@ -290,17 +290,17 @@ class Search:
         P and Q are the outcome's probabilities on D and on D′.
         """
         candidates = self._candidates()
-        any_outcome = self._best(candidates, lambda log_p, log_q, _: _change(log_p, log_q).max(axis=1))
-        no_answer = self._best(candidates, lambda log_p, log_q, _: _change(log_p, log_q)[:, -1])
+        any_outcome = self._best_pairs(candidates, lambda log_p, log_q, _: _difference(log_p, log_q).max(axis=1))
+        no_answer = self._best_pairs(candidates, lambda log_p, log_q, _: _difference(log_p, log_q)[:, -1])
         return [pair for value, pair in any_outcome[:1] + no_answer[:2] if value > 0]
 
     def measurable(self, runs: int, confidence: float) -> list[Pair]:
         """Return the pairs for which an audit of one query, with `runs` runs on each side, can expect the largest ε."""
 
         def score(log_p: Array, log_p_neighbour: Array, multiplicity: NDArray[np.integer]) -> Array:
-            return measurable(log_p, log_p_neighbour, multiplicity, self.delta, runs, confidence)
+            return measurable_epsilon(log_p, log_p_neighbour, multiplicity, self.delta, runs, confidence)
 
-        return [pair for _, pair in self._climbed(score)]
+        return [pair for _, pair in self._climb(score)]
 
     def _score(self, queries: int) -> Score:
         """Return a function that scores pairs by the ε of `queries` queries, from Rényi curves if there are several."""
@@ -323,7 +323,7 @@ class Search:
         levels = [round(value) for value in self.mechanism.parameters().values() if 1 <= value < self.teachers + 1]
         return _distinct(_shapes(self.teachers, self.classes, levels))
 
-    def _best(self, histograms: Counts, score: Score) -> list[tuple[float, Pair]]:
+    def _best_pairs(self, histograms: Counts, score: Score) -> list[tuple[float, Pair]]:
         """Return the best-scored pairs of `histograms` and their neighbours, in both orders, as (score, pair)."""
         best: list[tuple[float, Pair]] = []
         for pairs in self._neighbours(histograms):
@@ -331,9 +331,9 @@ class Search:
             scores = np.stack([score(*way, pairs.multiplicity) for way in ways])
             for place in np.argsort(-scores, axis=None, kind="stable")[: 4 * KEPT]:
                 way, row = divmod(int(place), scores.shape[1])
-                pair = _pair(None if self.local else histograms, pairs, row)
+                pair = _to_pair(None if self.local else histograms, pairs, row)
                 best.append((float(scores[way, row]), pair.reversed() if way else pair))
-        return _merged(best)
+        return _keep_best(best)
 
     def _neighbours(self, histograms: Counts) -> Iterator[exact.Pairs]:
         """Yield the outcome distributions of a release's first query, for `histograms` and all their neighbours."""
@@ -341,7 +341,7 @@ class Search:
             return self.mechanism.neighbours(histograms)
 
         def first(rows: Counts) -> Array:
-            repeated = (Votes(np.broadcast_to(row, (self.asked, len(row)))) for row in rows)
+            repeated = (Votes(np.broadcast_to(row, (self.repeats, len(row)))) for row in rows)
             known = [
                 log_p for votes in repeated if (log_p := self.mechanism.log_outcome_probabilities(votes)) is not None
             ]
@@ -355,7 +355,7 @@ class Search:
         return one_by_one(histograms, first)
 
 
-def _change(log_p: Array, log_p_neighbour: Array) -> Array:
+def _difference(log_p: Array, log_p_neighbour: Array) -> Array:
     """Return |P − Q| for each outcome; `log_p` and `log_p_neighbour` are ln P and ln Q."""
     return np.abs(np.exp(log_p) - np.exp(log_p_neighbour))
 
@@ -372,7 +372,7 @@ def _without_rare(
     return np.where(rare, -np.inf, log_p), np.where(rare, -np.inf, log_p_neighbour)
 
 
-def _merged(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
+def _keep_best(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
     """Return the `KEPT` pairs with the highest scores, as (score, pair), without near-duplicates."""
     kept: dict[tuple[str, int, int], tuple[float, Pair]] = {}
     for value, pair in sorted(itertools.chain(*several), key=lambda scored: -scored[0]):
@@ -381,7 +381,7 @@ def _merged(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
     return list(kept.values())[:KEPT]
 
 
-def _pair(histograms: Counts | None, pairs: exact.Pairs, row: int) -> Pair:
+def _to_pair(histograms: Counts | None, pairs: exact.Pairs, row: int) -> Pair:
     """Return row `row` of the outcome distributions `pairs` as a `Pair`; `histograms` is None for local privacy."""
     source, target = int(pairs.loses[row]), int(pairs.gains[row])
     if histograms is None:

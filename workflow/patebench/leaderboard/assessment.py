@@ -454,7 +454,7 @@ def _lower_bound(entry: Entry) -> float | None:
         return None
     # Exact ε on the worst pair of adjacent vote histograms that a search finds.
     search, queries = Search(checked, teachers, classes, delta), mechanism.queries
-    return max(pair.epsilon(search.independent(queries), delta) for pair in search.worst(queries))
+    return max(pair.epsilon(search.composed_queries(queries), delta) for pair in search.worst(queries))
 
 
 def _find_data_dependence(entry: Entry, votes: Votes | None) -> Iterator[Problem]:
