@@ -258,16 +258,16 @@ def check_whole_pool(source: Artefact) -> None:
         )
 
 
-def query_positions(labels: Artefact, pool: int, of: Path, fix: str | None = None) -> NDArray[np.integer]:
-    """Return the positions (queries,) of the queries of LABELS in a pool of `pool` samples.
+def query_positions(labels: Artefact, pool_size: int, pool_path: Path, fix: str | None = None) -> NDArray[np.integer]:
+    """Return the positions (queries,) of the queries of LABELS in a pool of `pool_size` samples.
 
     If LABELS stores no positions, the queries are the first samples of the pool. Raises ArtefactError if a position is
-    not in the pool or occurs twice; the message names the pool's file `of` and ends with the advice `fix`.
+    not in the pool or occurs twice; the message names the pool's file `pool_path` and ends with the advice `fix`.
     """
-    found: NDArray[np.integer] = labels.arrays.get("queries", np.arange(len(labels["labels"])))
-    if found.max() >= pool or len(np.unique(found)) < len(found):
-        raise ArtefactError(labels.path, f"its queries are not distinct samples of {of}", fix, code="queries")
-    return found
+    positions: NDArray[np.integer] = labels.arrays.get("queries", np.arange(len(labels["labels"])))
+    if positions.max() >= pool_size or len(np.unique(positions)) < len(positions):
+        raise ArtefactError(labels.path, f"its queries are not distinct samples of {pool_path}", fix, code="queries")
+    return positions
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,7 +296,7 @@ class Selected:
                 file.require(entry, votes.meta[entry], str(votes.path))
         positions = np.concatenate([file["queries"] for file in files])
         check_distinct(positions, paths[-1])
-        return cls(files, positions, _columns(files, positions, votes), _predictions(files, votes.meta["classes"]))
+        return cls(files, positions, _vote_columns(files, positions, votes), _predictions(files, votes.meta["classes"]))
 
     def facts(self) -> dict[str, Any]:
         """Return facts on rounds for labels and bounds: strategy, student, number of queries, and digest of QUERIES."""
@@ -320,7 +320,7 @@ def check_distinct(positions: NDArray[np.integer], path: Path) -> None:
         raise ArtefactError(path, fault, OF_ROUNDS, code="rounds")
 
 
-def _columns(files: Sequence[Artefact], positions: NDArray[np.integer], votes: Artefact) -> NDArray[np.integer]:
+def _vote_columns(files: Sequence[Artefact], positions: NDArray[np.integer], votes: Artefact) -> NDArray[np.integer]:
     """Return the columns of the matrix in `votes` for the queries at `positions` in the pool.
 
     Raises ArtefactError if `votes` has no votes on these, or stores other `files` of queries.

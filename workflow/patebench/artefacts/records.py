@@ -33,7 +33,7 @@ PRIVATE_MODEL_KINDS = ("train_dpsgd", "train_petdl", "train_private_knn", "train
 _PRIVATE_MODEL = (
     *("system", "form", "private_model", "parameters", "model", "model_parameters", "accuracy", "seconds"),
 )
-_IF_SAID = (
+_OPTIONAL = (
     *("teachers", "ensemble", "audited", "verdict", "answered", "label_accuracy"),
     *("public_use", "public_samples"),
     *(name.format(what) for name in ("{}", "label_{}") for what in BESIDE_ACCURACY),
@@ -104,7 +104,7 @@ def private_model_records(path: Path, content: Facts) -> list[Facts]:
     """Return the records (kind "private_model") of a private model, such as DP-SGD: one per bound on ε."""
     facts = select_entries(path, content, _PRIVATE_MODEL)
     same = {"record": "private_model", **split_columns(path, content), **facts}
-    same |= {name: content.get(name) for name in _IF_SAID}
+    same |= {name: content.get(name) for name in _OPTIONAL}
     bounds = select_entries(path, content, ("bounds",))["bounds"]
     if not isinstance(bounds, list) or not bounds:
         raise ArtefactError(path, "its 'bounds' is not a list of bounds")
@@ -169,14 +169,14 @@ def read_records(files: Iterable[Path]) -> "Records":
     return records_of(records)
 
 
-def _collected(path: Path, content: Facts) -> list[Facts]:
+def _collected_records(path: Path, content: Facts) -> list[Facts]:
     records = content.get("records")
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
         raise ArtefactError(path, "its 'records' is not a list of objects")
     return records
 
 
-def _audited(path: Path, content: Facts) -> list[Facts]:
+def _audit_records(path: Path, content: Facts) -> list[Facts]:
     """Return one record per bound in the audit file `path`: the stated bounds, and the audit's own lower bounds."""
     try:
         names = ("dataset", "teachers", "classes", "mechanism", "parameters", "runs", "confidence")
@@ -190,10 +190,10 @@ def _audited(path: Path, content: Facts) -> list[Facts]:
 
 #: Readers of artefacts with records, by kind.
 _READERS: Mapping[str, Callable[[Path, Facts], Sequence[Facts]]] = {
-    "collect": _collected,
+    "collect": _collected_records,
     "train_baseline": lambda path, content: [baseline_record(path, content)],
     "name_clusters": lambda path, content: [naming_record(path, content)],
-    "audit": _audited,
+    "audit": _audit_records,
     **dict.fromkeys(PRIVATE_MODEL_KINDS, private_model_records),
 }
 #: The kinds of artefacts that `read_records` reads.
@@ -217,10 +217,10 @@ def read_releases(
     for release in released:
         release.require("mode", str(Mode.RELEASE), "a release")
     known_pools = {pool.digest: dict(pool.meta) for pool in (read_arrays(path, POOL) for path in pools)}
-    known_bounds = dict(_of_labels(path, "account", released) for path in bounds)
+    known_bounds = dict(_read_result_of_labels(path, "account", released) for path in bounds)
     learnt: dict[str, list[Student]] = {}
     for path in students:
-        digest, content = _of_labels(path, "train_student", released)
+        digest, content = _read_result_of_labels(path, "train_student", released)
         facts = select_entries(path, content, ("method", "model", "queries", "answered", "accuracy"))
         facts |= select_present(content, BESIDE_ACCURACY)
         learnt.setdefault(digest, []).append(Student(labels=facts.pop("answered"), **facts))
@@ -244,7 +244,7 @@ def read_releases(
     ]
 
 
-def _of_labels(path: Path, kind: str, released: Sequence[Artefact]) -> tuple[str, Facts]:
+def _read_result_of_labels(path: Path, kind: str, released: Sequence[Artefact]) -> tuple[str, Facts]:
     """Return the digest of the labels from which the file `path` was made, and the file's content.
 
     Raises ArtefactError if these labels are not among `released`.

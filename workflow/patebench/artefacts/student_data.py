@@ -48,32 +48,32 @@ def student_data(
             code="weights",
         )
     labels = np.full(len(samples["x"]), -1, np.int64)
-    asked = query_positions(released, len(labels), samples.path)[:queries]
-    labels[asked] = released_labels[:queries]
+    positions = query_positions(released, len(labels), samples.path)[:queries]
+    labels[positions] = released_labels[:queries]
     likelihood = None
     if "reports" in released.arrays:
         likelihood = np.zeros((len(labels), released.meta["classes"]))
-        likelihood[asked] = report_log_likelihood(released["reports"][:, :queries], released.meta)
-    table = _table(released, asked) if whole_table else None
+        likelihood[positions] = report_log_likelihood(released["reports"][:, :queries], released.meta)
+    table = _noisy_table(released, positions) if whole_table else None
     if "noisy_counts" in released.arrays and not whole_table:
         likelihood = np.zeros((len(labels), released.meta["classes"]))
         clusters = None
         if features:
-            clusters = QueryClusters.of(features["vectors"], asked, _rounds(released, queries))
-        labels[asked], likelihood[asked] = read(released["noisy_counts"][:queries], released.meta, clusters)
-        labels[asked[hidden(labels[asked], likelihood[asked])]] = -1
-        left_out = labels[asked] < 0
-        other = ~left_out & (labels[asked] != released_labels[:queries])
+            clusters = QueryClusters.of(features["vectors"], positions, _queries_per_round(released, queries))
+        labels[positions], likelihood[positions] = read(released["noisy_counts"][:queries], released.meta, clusters)
+        labels[positions[hidden(labels[positions], likelihood[positions])]] = -1
+        left_out = labels[positions] < 0
+        other = ~left_out & (labels[positions] != released_labels[:queries])
         line = "table of %d queries: %d labels differ from the largest count, %d are left out"
         log.info(line, queries, other.sum(), left_out.sum())
     classes = released.meta["classes"]
     return StudentData(pool=samples["x"], labels=labels, classes=classes, log_likelihood=likelihood, table=table)
 
 
-def _table(released: Artefact, asked: NDArray[np.integer]) -> NoisyTable:
+def _noisy_table(released: Artefact, positions: NDArray[np.integer]) -> NoisyTable:
     """Return the released table of noisy counts; raise ArtefactError if a student cannot learn from it.
 
-    `asked` are the positions of the used queries in the pool.
+    `positions` (queries,) are those of the used queries in the pool.
     """
     if "noisy_counts" not in released.arrays or "neighbours" not in released.meta or released.meta["rounds"]:
         raise ArtefactError(
@@ -81,10 +81,10 @@ def _table(released: Artefact, asked: NDArray[np.integer]) -> NoisyTable:
             "it contains no table of noisy counts of records' votes on their nearest queries",
             "give labels by the mechanism sparse-gnmax or sparse-lnmax from teachers of the model nearest-query",
         )
-    if len(asked) < len(released["labels"]):
+    if len(positions) < len(released["labels"]):
         raise ArtefactError(
             released.path,
-            f"the student needs the whole table, but only {len(asked)} of its queries were chosen",
+            f"the student needs the whole table, but only {len(positions)} of its queries were chosen",
             f"give --queries {len(released['labels'])}",
         )
     neighbours, most = released.meta["neighbours"], released.meta["parameters"]["k"]
@@ -104,7 +104,7 @@ def _table(released: Artefact, asked: NDArray[np.integer]) -> NoisyTable:
     counts, records = released["noisy_counts"].astype(np.float64), int(released.meta["teachers"])
     return NoisyTable(
         counts=counts,
-        queries=asked,
+        queries=positions,
         variance=variance,
         records=records,
         neighbours=neighbours,
@@ -112,7 +112,7 @@ def _table(released: Artefact, asked: NDArray[np.integer]) -> NoisyTable:
     )
 
 
-def _rounds(released: Artefact, queries: int) -> list[int]:
+def _queries_per_round(released: Artefact, queries: int) -> list[int]:
     """Return, for each round, how many of the first `queries` queries it selected; rounds with none are left out."""
     ends = [0, *accumulate(facts["queries"] for facts in released.meta["rounds"])]
     return [min(end, queries) - start for start, end in pairwise(ends) if start < queries]

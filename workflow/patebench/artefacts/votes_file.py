@@ -68,7 +68,7 @@ def read_source(
             found = f"{votes.classes} classes"
             raise PatebenchError(f"{path} contains votes among {found}, not {classes}; leave --classes out")
         return source, votes
-    votes = _votes(path, labels, classes)
+    votes = _read_table(path, labels, classes)
     with located(path):
         check_table(votes, teachers, "--teachers ")
     facts = {"kind": "table", "partition": digest_counts(votes.counts), "pool": NO_POOL, "classes": votes.classes}
@@ -86,7 +86,7 @@ def report_sizes(source: Artefact, votes: Votes) -> None:
     click.echo(f"{source.path}: {what} of {teachers} on {queries} among {plural(votes.classes, 'class')}", err=True)
 
 
-def _votes(path: Path, labels: bool, classes: int | None) -> Votes:
+def _read_table(path: Path, labels: bool, classes: int | None) -> Votes:
     """Return the votes in a table (.npy, .npz or CSV) of votes among `classes` classes or, without it, of counts."""
     if labels and classes is None:
         raise PatebenchError(
@@ -97,7 +97,7 @@ def _votes(path: Path, labels: bool, classes: int | None) -> Votes:
             f"{path}: --classes is only for votes, since counts have one column per class; leave it out, or add --votes"
         )
     is_array = _first_bytes(path).startswith(np.lib.format.MAGIC_PREFIX)
-    table = _whole(path, _load(path) if is_array or _is_plain_archive(path) else _of_text(path))
+    table = _to_integers(path, _read_array(path) if is_array or _is_plain_archive(path) else _read_csv(path))
     with located(path):
         # Votes are (teachers, queries), counts (queries, classes).
         if classes is not None:
@@ -106,7 +106,7 @@ def _votes(path: Path, labels: bool, classes: int | None) -> Votes:
         return Votes.from_counts(table)
 
 
-def _of_text(path: Path) -> NDArray[Any]:
+def _read_csv(path: Path) -> NDArray[Any]:
     """Return the table in a CSV file, with or without header."""
     try:
         lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
@@ -160,7 +160,7 @@ def _is_plain_archive(path: Path) -> bool:
     return False
 
 
-def _load(path: Path) -> NDArray[Any]:
+def _read_array(path: Path) -> NDArray[Any]:
     """Return the array in a .npy file, or the votes in an .npz file."""
     try:
         with warnings.catch_warnings(action="ignore"), open(path, "rb") as stream:
@@ -177,7 +177,7 @@ def _load(path: Path) -> NDArray[Any]:
     return array
 
 
-def _whole(path: Path, array: NDArray[Any]) -> NDArray[np.integer]:
+def _to_integers(path: Path, array: NDArray[Any]) -> NDArray[np.integer]:
     """Return the table `array` from `path` as integers; raise PatebenchError if it cannot be votes or counts."""
     fault = ""
     if array.ndim != 2:

@@ -141,8 +141,8 @@ class Place:
         self.enter(records_of(source), entry)
         return [entry.key]
 
-    def check_same_shards(self, source: Artefact, before: Artefact) -> None:
-        """Raise ArtefactError unless `source` (VOTES) and `before` (LABELS of earlier rounds) have the same partition.
+    def check_same_shards(self, source: Artefact, earlier: Artefact) -> None:
+        """Raise ArtefactError unless `source` (VOTES) and `earlier` (LABELS of earlier rounds) have the same partition.
 
         The ε of all rounds together bounds the effect of changing one shard, so all rounds must use the same shards.
         Also raised if the ledger does not contain the earlier rounds.
@@ -150,15 +150,15 @@ class Place:
         if self.folder is None:
             return
         ledger = Ledger.of(self.folder, records_of(source), self.private)
-        own = set(before.meta["entries"])
+        own = set(earlier.meta["entries"])
         drawn = {entry.key: entry.spent.partition for entry in ledger.entries if entry.key in own}
         if drawn.keys() != own:
-            fault = f"it does not contain the release {before.path}"
+            fault = f"it does not contain the release {earlier.path}"
             fix = "give the folder of the ledger in which this release was entered"
             raise ArtefactError(ledger.path, fault, fix, code="not-entered")
         if set(drawn.values()) - {shards_of(source)}:
             fault = f"it was drawn from votes of another partition than {source.path}"
-            raise ArtefactError(before.path, fault, "use votes of the same teachers in all rounds", code="mismatch")
+            raise ArtefactError(earlier.path, fault, "use votes of the same teachers in all rounds", code="mismatch")
 
     def enter(self, records: str, entry: Entry) -> None:
         """Add `entry` to the ledger of the data with the digest `records`; do nothing for labels from a seed."""
@@ -255,7 +255,7 @@ class Ledger:
             if content["orders"] != conversion.ORDERS.tolist():
                 line = "its costs are stored at other Rényi orders than this version of patebench uses"
                 raise ArtefactError(path, line, "use the version that wrote it", code="older")
-            entries = tuple(map(_entry, content["entries"]))
+            entries = tuple(map(_read_entry, content["entries"]))
             kept = content["limit"]
             limit = LedgerParameters(budget=kept["epsilon"], delta=kept["delta"]) if kept else None
             order = float(content["order"])
@@ -265,7 +265,7 @@ class Ledger:
         return cls(path=path, private=private, records=records, entries=entries, limit=limit, order=order)
 
     def write(self) -> None:
-        entries = [_written(entry) for entry in self.entries]
+        entries = [_entry_to_json(entry) for entry in self.entries]
         known = {"private": self.private, "records": self.records}
         content = {"orders": conversion.ORDERS.tolist(), "order": self.order, "limit": self.kept, "entries": entries}
         write_json(self.path, _KIND, {**known, **content})
@@ -333,21 +333,21 @@ def enter_draw(
     private : permanent name of the private data
     """
     with file_lock(folder / "ledgers"):
-        before = Ledger.of(folder, records, private)
-        if not before.entries:
-            _check_others(folder, limit, private)
+        ledger = Ledger.of(folder, records, private)
+        if not ledger.entries:
+            _check_other_ledgers(folder, limit, private)
         # A limit chosen after seeing a draw would hold at δ for each possible choice, but not for all of them.
-        kept = before.limit if before.entries else limit
-        now = [*before.spent, entry.spent]
-        aim = kept or _NOMINAL
-        order = before.order or spending.best_order([entry.spent], aim.budget, aim.delta)
-        _check(before, now, limit, kept, order)
+        stored_limit = ledger.limit if ledger.entries else limit
+        spent = [*ledger.spent, entry.spent]
+        aim = stored_limit or _NOMINAL
+        order = ledger.order or spending.best_order([entry.spent], aim.budget, aim.delta)
+        _check_limit(ledger, spent, limit, stored_limit, order)
         after = Ledger(
-            path=before.path,
-            private=before.private or private,
-            records=tuple(dict.fromkeys((*before.records, records[:_DIGITS]))),
-            entries=(*before.entries, replace(entry, when=datetime.now(UTC).isoformat(timespec="seconds"))),
-            limit=kept,
+            path=ledger.path,
+            private=ledger.private or private,
+            records=tuple(dict.fromkeys((*ledger.records, records[:_DIGITS]))),
+            entries=(*ledger.entries, replace(entry, when=datetime.now(UTC).isoformat(timespec="seconds"))),
+            limit=stored_limit,
             order=order,
         )
         after.write()
@@ -380,7 +380,7 @@ def name_ledger(path: Path, private: str) -> None:
         replace(ledger, private=private).write()
 
 
-def _check_others(folder: Path, limit: LedgerParameters | None, private: str | None) -> None:
+def _check_other_ledgers(folder: Path, limit: LedgerParameters | None, private: str | None) -> None:
     """Raise ArtefactError for a first draw without `limit` if another ledger in `folder` may be of the same data."""
     ledgers = Ledger.read_all(folder) if folder.exists() else []
     # Two ledgers with different names are of different data.
@@ -404,61 +404,64 @@ def _check_others(folder: Path, limit: LedgerParameters | None, private: str | N
     click.echo(f"{folder}: {words}; the draw is counted separately, unless --private gives their name", err=True)
 
 
-def _check(
-    before: Ledger, now: Sequence[Spending], asked: LedgerParameters | None, kept: LedgerParameters | None, order: float
+def _check_limit(
+    ledger: Ledger,
+    spent: Sequence[Spending],
+    requested: LedgerParameters | None,
+    limit: LedgerParameters | None,
+    order: float,
 ) -> None:
-    """Raise ArtefactError if the costs `now` exceed the limit `kept` of the ledger, or if the requested limit differs.
+    """Raise ArtefactError if the costs `spent` exceed the ledger's `limit`, or if the `requested` limit differs.
 
-    `now` are the costs of the draws in the ledger `before` and of the new draw, the last. `asked` is the requested
-    limit. Without a limit, the new draw must not raise the total cost.
+    `spent` are the costs of all draws in `ledger` and, last, of the new draw. Without a limit, the new draw must not
+    raise the total cost, and no limit may be requested after the first draw.
     """
-    drawn = len(before.entries)
+    drawn = len(ledger.entries)
     made = "1 draw was" if drawn == 1 else f"{drawn} draws were"
-    if kept is None:
-        # Without a limit, a further draw is allowed only if it does not raise the total cost.
-        if drawn and (asked is not None or _costs_more(before.spent, now[-1])):
+    if limit is None:
+        if drawn and (requested is not None or _adds_up(ledger.spent, spent[-1])):
             raise ArtefactError(
-                before.path,
-                f"{made} made from this private data already ({before.entries[-1].what}) without a limit. A "
+                ledger.path,
+                f"{made} made from this private data already ({ledger.entries[-1].what}) without a limit. A "
                 "limit that is given afterwards is not valid for earlier draws, so no further draw is allowed",
                 "for other data, give a limit with the first draw if more may follow (ledger: {budget: …, delta: …} in "
                 "a configuration, --ledger-budget and --ledger-delta of a command)",
                 code="no-limit",
             )
-    elif asked is not None and asked != kept:
+    elif requested is not None and requested != limit:
         raise ArtefactError(
-            before.path,
-            f"the limit of all releases of this private data is ε = {kept.budget:g} at δ = {kept.delta:g}, and "
-            f"ε = {asked.budget:g} at δ = {asked.delta:g} is given now",
+            ledger.path,
+            f"the limit of all releases of this private data is ε = {limit.budget:g} at δ = {limit.delta:g}, and "
+            f"ε = {requested.budget:g} at δ = {requested.delta:g} is given now",
             "keep the first limit, which was promised with the earlier releases",
             code="other-limit",
         )
-    elif not spending.keeps(now, kept.budget, kept.delta, order):
+    elif not spending.keeps(spent, limit.budget, limit.delta, order):
         raise ArtefactError(
-            before.path,
-            f"{_together(now, kept.delta, order)} at δ = {kept.delta:g}, and the limit of all releases of this private "
-            f"data is ε = {kept.budget:g}",
+            ledger.path,
+            f"{_describe(spent, limit.delta, order)} at δ = {limit.delta:g}, and the limit of all releases of this "
+            f"private data is ε = {limit.budget:g}",
             "use more noise, fewer queries or a smaller --budget for this draw",
             code="above-limit",
         )
 
 
-def _together(now: Sequence[Spending], delta: float, order: float) -> str:
-    """Return text that states the ε at `delta` of all draws together; `now` are their costs, the new draw's last."""
-    failure = spending.together(now)[1]
+def _describe(spent: Sequence[Spending], delta: float, order: float) -> str:
+    """Return text that states the ε at `delta` of all draws together; `spent` are their costs, the new draw's last."""
+    failure, number = spending.together(spent)[1], len(spent) - 1
     if failure >= delta:
-        return f"this draw and {len(now) - 1} before it have a failure probability of up to {failure:g}, so ε = ∞"
-    epsilon = f"ε = {four_digits(spending.epsilon(now, delta, order))}, counted at the Rényi order of the first draw,"
-    return f"this draw and {len(now) - 1} before it would cost {epsilon}" if now[1:] else f"this draw costs {epsilon}"
+        return f"this draw and {number} before it have a failure probability of up to {failure:g}, so ε = ∞"
+    epsilon = f"ε = {four_digits(spending.epsilon(spent, delta, order))}, counted at the Rényi order of the first draw,"
+    return f"this draw and {number} before it would cost {epsilon}" if number else f"this draw costs {epsilon}"
 
 
-def _costs_more(before: Sequence[Spending], last: Spending) -> bool:
-    """Return True if the cost of the new draw `last` adds to the costs `before`, False if its teachers are disjoint."""
-    apart = np.maximum(spending.together(before)[0], spending.together([last])[0])
-    return not np.array_equal(spending.together([*before, last])[0], apart)
+def _adds_up(earlier: Sequence[Spending], last: Spending) -> bool:
+    """Return True if the cost of the new draw `last` adds to `earlier` costs, False if its teachers are disjoint."""
+    apart = np.maximum(spending.together(earlier)[0], spending.together([last])[0])
+    return not np.array_equal(spending.together([*earlier, last])[0], apart)
 
 
-def _entry(content: Mapping[str, Any]) -> Entry:
+def _read_entry(content: Mapping[str, Any]) -> Entry:
     divergences = np.array([float(value) for value in content["divergences"]])
     if divergences.shape != conversion.ORDERS.shape or not (divergences >= 0).all():
         raise ValueError(
@@ -473,7 +476,7 @@ def _entry(content: Mapping[str, Any]) -> Entry:
     return Entry(spent=spent, ensemble=content.get("ensemble"), votes=content.get("votes"), **facts)
 
 
-def _written(entry: Entry) -> dict[str, Any]:
+def _entry_to_json(entry: Entry) -> dict[str, Any]:
     facts = {name: value for name, value in vars(entry).items() if name != "spent"}
     spent = entry.spent
     return {
