@@ -299,7 +299,7 @@ class Selected:
         return cls(files, positions, _vote_columns(files, positions, votes), _predictions(files, votes.meta["classes"]))
 
     def facts(self) -> dict[str, Any]:
-        """Return facts on rounds for labels and bounds: strategy, student, number of queries, and digest of QUERIES."""
+        """Return facts on each round for labels and bounds: strategy, student, number of queries, QUERIES digest."""
         rounds = [
             {**{name: file.meta[name] for name in ("strategy", "student")}, "queries": len(file["queries"])}
             for file in self.files

@@ -97,7 +97,7 @@ def _sampled(sampled: Sampled) -> str:
 
 
 def _violated_elsewhere(finding: Finding) -> list[str]:
-    """Return [a sentence] on the most violated data-dependent or claimed bound of a further pair; [] if none is."""
+    """Return at most one sentence, on the most violated data-dependent or claimed bound of another pair."""
     elsewhere = [
         stated
         for stated in finding.stated
@@ -116,7 +116,7 @@ def _violated_elsewhere(finding: Finding) -> list[str]:
 
 
 def _with_weights(finding: Finding | None) -> list[str]:
-    """Return [a sentence] with the audited ε and the least stated ε for votes with weights; [] without `finding`."""
+    """Return at most one sentence, on the audited ε and the least stated ε for votes with weights."""
     if finding is None:
         return []
     best = min((stated.bound for stated in finding.stated), key=lambda bound: bound.epsilon)

@@ -60,7 +60,7 @@ def measurable_epsilon(
 
 
 def _nested_events(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
-    """Return, for each k, ln of the probability on D and on D′ of the k outcomes of largest P/Q: (rows, outcomes)."""
+    """Return, on D and on D′, ln of the total probability of the k outcomes of largest P/Q, for each k: (rows, k)."""
     lower, upper = _bound_log_probabilities(log_p, log_p_neighbour, multiplicity)
     with np.errstate(invalid="ignore"):
         ratio = np.where(lower > -np.inf, lower - upper, -np.inf)
@@ -70,7 +70,7 @@ def _nested_events(log_p: Array, log_p_neighbour: Array, multiplicity: Integers)
 
 
 def _bound_log_probabilities(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
-    """Return lower bounds on ln P (on D) and upper bounds on ln Q (on D′), for all `multiplicity` outcomes together."""
+    """Return lower bounds on ln P and upper bounds on ln Q, each for all `multiplicity` outcomes of an entry."""
     with np.errstate(divide="ignore"):
         times = np.log(multiplicity)
     lower = log_p * (1 + ERROR) - _ROUNDING + times
@@ -173,7 +173,7 @@ def _on_grid(loss: Array, probability: Array, queries: int, delta: float, p_infi
 
 
 def _total_loss(loss_in_cells: Array, probability: Array, queries: int) -> Array:
-    """Return the distribution of the total loss of `queries` queries on a cyclic grid, (cells,), from one query's."""
+    """Return the distribution of the total loss of `queries` independent queries on a cyclic grid, (cells,)."""
     below = np.floor(loss_in_cells)
     share = loss_in_cells - below
     one = np.zeros(_CELLS)
@@ -229,7 +229,7 @@ class Rates:
     weight: float = 0.5
 
     def epsilon(self, delta: float, queries: int = 1) -> float:
-        """Return a lower bound on the ε of `queries` independent queries at `delta`, from an event with these counts.
+        """Return a lower bound on the ε of `queries` independent queries at `delta`, from these counts of an event.
 
         For one query, ε ≥ ln((P − δ)/Q), since P ≤ e^ε Q + δ, where P and Q are the event's probabilities on D and on
         D′.
@@ -291,7 +291,7 @@ def weight(likely: float, rare: float) -> float:
 
 
 def expected_bounds(likely: Array, rare: Array, runs: float, confidence: float) -> tuple[Array, Array]:
-    """Return the bounds that `Rates` approximately gives: lower ones on P and upper ones on Q, (events,) each.
+    """Return approximations of the bounds that `Rates` will give, (events,) each: lower ones on P, upper ones on Q.
 
     `likely` and `rare` (events,) are the true probabilities P on D and Q on D′ of each event, which is counted in
     `runs` runs on each data set.
@@ -308,7 +308,7 @@ def expected_bounds(likely: Array, rare: Array, runs: float, confidence: float) 
 
 
 def expected_nested(likely: Array, rare: Array, runs: float, confidence: float) -> tuple[Array, Array]:
-    """Return the bounds that `Rates.bound_nested` approximately gives: lower ones on P and upper ones on Q, (2,) each.
+    """Return approximations of the bounds that `Rates.bound_nested` will give, (2,) each: lower on P, upper on Q.
 
     The parameters are those of `expected_bounds`, for two events.
     """

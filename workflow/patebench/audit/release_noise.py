@@ -239,13 +239,13 @@ class ReleaseNoiseAudit(AuditSetting):
         return [*tallies, TwoTallies(f"{tallies[0].where}, classes renamed", *original)]
 
     def _labels(self, pair: Pair) -> int:
-        """Return the number of labels of `pair` to draw in release mode; the operating system's noise is slow."""
+        """Return the number of labels to draw on `pair` in release mode, which is limited since its noise is slow."""
         source = DiscreteNoise(self.streams("discrete numbers"))
         self._in_turn([pair.counts], source, _AT_LEAST)
         return min(_NUMBERS * _AT_LEAST // max(1, source.drawn[0]), _AT_MOST)
 
     def _in_turn(self, histograms: Sequence[Counts], source: Source | DiscreteNoise, labels: int) -> Outcomes:
-        """Return the outcomes (rounds, histograms) of one release, in which queries take the `histograms` in turn."""
+        """Return the outcomes (rounds, histograms) of a release of `labels` queries, with the `histograms` in turn."""
         votes = votes_in_turn(np.stack(histograms), labels // len(histograms) * len(histograms))
         return self.outcomes(votes, source).reshape(-1, len(histograms))
 

@@ -142,7 +142,7 @@ class SampledAudit(AuditSetting):
         return max(1, min(_QUERIES_PER_RUN, _NUMBERS_PER_RUN * _SHORT // max(1, *source.drawn)))
 
     def _estimate_outcomes(self, pair: Pair, side: int, stream: str, labels: int, tallies: list[Tally]) -> Known:
-        """Return the outcome probabilities on D (`side` 0) or D′ (1) of `pair`; append a test of these to `tallies`.
+        """Return the outcome probabilities on D (`side` 0) or D′ (1) of `pair`; append a test of them to `tallies`.
 
         They are the stated probabilities or, if these are missing or contradicted, the frequencies in `labels` labels
         that are drawn from the random stream `stream`.
@@ -247,7 +247,7 @@ class SampledAudit(AuditSetting):
         runs_per_pair, count = max(1, runs // 2 // len(pairs)), runs - runs // 2
         events: list[Event] = []
         for i, pair in enumerate(pairs):
-            for view, sides in enumerate(zip(*self._views(pair, f"{queries}/{i}", runs_per_pair, length), strict=True)):
+            for view, sides in enumerate(zip(*self._draw(pair, f"{queries}/{i}", runs_per_pair, length), strict=True)):
                 values = np.unique(np.concatenate(sides))
                 shares = [
                     np.bincount(np.searchsorted(values, side), minlength=len(values)) / runs_per_pair for side in sides
@@ -257,13 +257,13 @@ class SampledAudit(AuditSetting):
                     event = self.choose_event(count, *ways, 1, view)
                     events.append(replace(event, outcomes=values[event.outcomes]))
         best = max(events, key=lambda event: event.predicted)
-        views = self._views(best.pair, f"{queries}/count", count, length)
+        views = self._draw(best.pair, f"{queries}/count", count, length)
         times = [int(np.sum(np.isin(side[best.view], best.outcomes))) for side in views]
         rates = Rates(times[0], times[1], count, self.confidence, best.weight)
         return Sampled(queries, self.delta, rates, best.pair, best)
 
-    def _views(self, pair: Pair, stream: str, runs: int, length: int) -> list[list[Outcomes]]:
-        """Return the values (see `_views`) of `runs` releases of `length` queries, on D and on D′ of `pair`."""
+    def _draw(self, pair: Pair, stream: str, runs: int, length: int) -> list[list[Outcomes]]:
+        """Return the observed values (see `_views`) of `runs` releases of `length` queries, on D and on D′."""
         return [
             _views(self.transcripts(votes, self.streams(f"{stream}/{side}"), runs), len(pair.counts))
             for votes, side in zip(pair.votes(length), ("here", "there"), strict=True)
@@ -329,7 +329,8 @@ def _difference(likely: Known, rare: Known) -> float:
 def _views(outcomes: Outcomes, classes: int) -> list[Outcomes]:
     """Return the values that an event may be about, an array (releases,) for each kind of value.
 
-    If `outcomes` (releases, queries) has several queries, these are each label, the number of answers, and all labels.
+    If `outcomes` (releases, queries) has several queries, these are each label, the number of answers, and all labels
+    together.
     """
     if outcomes.shape[1] == 1:
         return [outcomes[:, 0]]
@@ -358,7 +359,7 @@ def class_shifts(classes: int) -> list[int]:
 
 
 def on_counts(counts: NDArray[np.integer]) -> str:
-    """Return the text "on the counts (…)" for messages; from the fourth count, zero and "…" replace trailing zeros."""
+    """Return the text "on the counts (…)" for messages, in which long rows of trailing zeros are shortened."""
     shown = counts.tolist()
     while len(shown) > 4 and shown[-1] == shown[-2] == 0:
         shown = shown[:-1]

@@ -356,7 +356,7 @@ class TableAudit(AuditSetting):
     def _sums(
         self, pair: VotePair, side: int, change: Table, runs: int, stream: str, *, discrete: bool = False
     ) -> Array:
-        """Return, for each of `runs` tables, the sum of its released counts multiplied by `change` (queries, classes).
+        """Return, for each of `runs` tables, the sum of its released counts weighted by `change` (queries, classes).
 
         The tables are drawn on D (`side` 0) or D′ (1).
         """

@@ -108,15 +108,15 @@ def audit_release(here: Array, there: Array, direction: Array, confidence: float
     sides = here.astype(np.float64) @ direction, there.astype(np.float64) @ direction
     part = len(here) // CHOOSING
     thresholds = np.quantile(np.concatenate([side[:part] for side in sides]), np.linspace(0.02, 0.98, 49))
-    mu = _best_rates(sides, dict.fromkeys(thresholds.tolist(), 0.5), confidence, 1.0)
+    mu = _bound_mu(sides, dict.fromkeys(thresholds.tolist(), 0.5), confidence, 1.0)
     return Audited(stated, mu, f"{len(here)} runs each, {100 * confidence:.4g}% confidence")
 
 
-def _best_rates(sides: tuple[Array, Array], thresholds: Mapping[float, float], confidence: float, rate: float) -> float:
+def _bound_mu(sides: tuple[Array, Array], thresholds: Mapping[float, float], confidence: float, rate: float) -> float:
     """Return a lower bound on μ (Gaussian DP) from the event that a value exceeds one of `thresholds`.
 
-    `sides` (runs,) are values on two neighbours. The first of these choose the threshold, and the others count the
-    event. `thresholds` maps each threshold to its `Rates.weight`; `rate` is that of `Rates.mu`.
+    `sides` (runs,) are values on two neighbours. The first fifth of these chooses the threshold, and the others count
+    the event. `thresholds` maps each threshold to its `Rates.weight`; `rate` is that of `Rates.mu`.
     """
 
     def mu(runs: slice, threshold: float) -> float:
@@ -146,7 +146,7 @@ def audit_step(
     part = len(present) // CHOOSING
     thresholds = np.quantile(present[:part], _SHARES).tolist()
     weights = {each: weight(*(float(np.mean(side[:part] > each)) for side in (present, absent))) for each in thresholds}
-    mu = _best_rates((present, absent), weights, confidence, stated.rate)
+    mu = _bound_mu((present, absent), weights, confidence, stated.rate)
     words = f"{len(present)} steps with a canary and as many without, {100 * confidence:.4g}% confidence"
     audited = SubsampledGaussian(1 / mu, stated.rate, 1).epsilon(delta) if mu > 0 else 0.0
     return Audited(SubsampledGaussian(stated.noise, stated.rate, 1).epsilon(delta), audited, words)

@@ -176,7 +176,7 @@ def run_audit(setting: AuditSetting, queries: Sequence[int]) -> Audit:
 
 
 def _audit_all_tables(tables: TableAudit, numbers: Sequence[int]) -> tuple[list[Finding], list[str]]:
-    """Return a finding for each of the `numbers` of queries, and messages of disagreement, if one table is released.
+    """Audit a mechanism that releases one table: return a finding for each of the `numbers` of queries, and messages.
 
     If the mechanism accepts votes with weights, the last finding contains one for these.
     """
@@ -192,7 +192,7 @@ def _audit_all_tables(tables: TableAudit, numbers: Sequence[int]) -> tuple[list[
 
 
 def _audit_queries(setting: AuditSetting, numbers: Sequence[int]) -> tuple[list[Finding], list[str]]:
-    """Return a finding for each of the `numbers` of queries, and messages of disagreement, if queries are answered."""
+    """Audit a mechanism that answers queries: return a finding for each of the `numbers` of queries, and messages."""
     mechanism, delta = setting.mechanism, setting.delta
     search = Search(mechanism, setting.teachers, setting.classes, delta)
     searches = {T: search.for_queries(T) for T in numbers}

@@ -363,7 +363,7 @@ def _difference(log_p: Array, log_p_neighbour: Array) -> Array:
 def _without_rare(
     log_p: Array, log_p_neighbour: Array, multiplicity: NDArray[np.integer], least: float
 ) -> tuple[Array, Array]:
-    """Set to −∞ the ln P and ln Q of outcomes with P > Q and total probability at most `least` on D.
+    """Return ln P and ln Q, set to −∞ for outcomes with P > Q and a probability of at most `least` on D.
 
     Such rare outcomes dominate Rényi curves but hardly matter for approximate DP.
     """
@@ -373,7 +373,7 @@ def _without_rare(
 
 
 def _keep_best(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
-    """Return the `KEPT` pairs with the highest scores, as (score, pair), without near-duplicates."""
+    """Return the `KEPT` pairs with the highest scores of all lists (score, pair), without near-duplicates."""
     kept: dict[tuple[str, int, int], tuple[float, Pair]] = {}
     for value, pair in sorted(itertools.chain(*several), key=lambda scored: -scored[0]):
         tops = sorted((int(pair.counts.max()), int(pair.neighbour.max())))
