@@ -49,9 +49,9 @@ ENCODERS.add(
     fixed=True,
 )
 ENCODERS.add(
-    "contrastive-scattering",
-    "patebench.features.scattering:ContrastScatteringEncoder",
-    about="contrastive beside scattering, for grey images",
+    "scattering-graph",
+    "patebench.features.graph:ScatteringGraphEncoder",
+    about="contrastive beside scattering, smoothed over a graph of neighbours, for digits",
     reads="images",
 )
 ENCODERS.add("pixels", "patebench.features.plain_encoders:Pixels", about="grey levels as they are", reads="images")
