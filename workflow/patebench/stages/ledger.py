@@ -22,7 +22,7 @@ def run(
     as_json: Json,
     private: Annotated[str | None, "Permanent name for the data of the ledger PLACE."] = None,
 ) -> None:
-    """Show every draw (use of noise on private data) entered in the ledgers at PLACE, and the total ε per ledger.
+    """Show all draws (uses of noise on private data) in the ledgers at PLACE, and the total ε per ledger.
 
     PLACE is a folder of ledgers or one ledger file [default: results/ledger]. A ledger contains only the draws that
     were entered in its folder. If other files contain the same people's data, draws from these files are in a separate

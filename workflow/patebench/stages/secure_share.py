@@ -41,7 +41,7 @@ def run(
     ledger_delta: float | None = None,
     private: str | None = None,
 ) -> None:
-    """Add noise to the votes of a chunk of teachers, and split the noisy votes into shares, one file per aggregator.
+    """Add noise to the votes of a chunk of teachers, and split them into shares, one file per aggregator.
 
     With --release, the draw of noise is entered in the ledger of these teachers' data before it is made.
     """
