@@ -30,7 +30,7 @@ def fault(sound, release=None, **members):
     Functions among `members` become methods that are called with `sound` in place of self.
     """
     members |= {"release": release} if release else {}
-    assert all(hasattr(sound, name) for name in members), members
+    assert all(hasattr(sound, name) for name, each in members.items() if callable(each)), members
     methods = {name: _method(sound, each) if callable(each) else each for name, each in members.items()}
     return dataclass(frozen=True)(type(type(sound).__name__, (type(sound),), methods))(**sound.parameters())
 
