@@ -3,12 +3,11 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from decimal import ROUND_CEILING, Context
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Adjacency, Kind
 from patebench.core.spelling import number
-from patebench.core.text import above_zero, decimal_places, downward, shortest_decimal, upward
+from patebench.core.text import above_zero, at_most, decimal_places, downward, shortest_decimal, upward
 from patebench.data.partitions import LABELS, Change, protected_changes
 from patebench.mechanisms import MECHANISMS
 
@@ -146,8 +145,7 @@ def owners_in_words(partition: object) -> str:
 
 def delta_in_words(delta: float) -> str:
     """Return δ as short text, such as "1e-5", rounded up to six digits."""
-    shown = Context(prec=6, rounding=ROUND_CEILING).create_decimal(shortest_decimal(delta))
-    return f"{float(shown):g}".replace("e-0", "e-")
+    return at_most(delta, 6).replace("e-0", "e-")
 
 
 def epsilon_in_digits(epsilon: float, at_least: bool = False) -> str:
