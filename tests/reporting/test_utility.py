@@ -45,7 +45,10 @@ def test_the_frontier_by_hand(tmp_path):
 
 def test_private_models_by_hand(tmp_path):
     """Students of labels that protect a record say how many labels there are and how many are right."""
-    two = [made.private_model(2.0, accuracy, seed=n) for n, accuracy in ((0, 0.9), (1, 0.94))]
+    two = [
+        made.private_model(2.0, accuracy, seed=n) | {"model_parameters": 26010 + n}
+        for n, accuracy in ((0, 0.9), (1, 0.94))
+    ]
     of_labels = {"system": "Private-kNN", "form": "sound", "model_parameters": None}
     labelled = [
         made.private_model(0.9, seed=n) | of_labels | {"answered": count, "label_accuracy": right}
@@ -62,6 +65,7 @@ def test_private_models_by_hand(tmp_path):
     assert (first["kind"], first["adjacency"]) == ("worst_case", "add_or_remove_record")
     assert (first["system"], third["system"]) == ("DP-SGD", "Private-kNN")
     assert (third["answered_mean"], third["label_accuracy_mean"]) == (735, pytest.approx(0.97))
+    assert first["model_parameters"] == 26011, "the largest of its seeds"
     assert math.isnan(first["answered_mean"])
     equal = made.table("equal-epsilon", models=models)
     for name, table in (("private-models", frame), ("equal-epsilon", equal)):

@@ -147,6 +147,8 @@ _IDENTITY = {
     "private_model": ("system", "form", "private_model", "queries", *_ACCOUNT),
     "audit": ("teachers", "mechanism", "noise", "queries", *_ACCOUNT),
 }
+#: Columns that identify a private model for all seeds.
+_MODEL = ["dataset", "setting", "system", "form", "private_model", "teachers", "model"]
 
 
 class Settings(dict[str, Any]):
@@ -344,6 +346,10 @@ def _frame(kind: str, rows: list[dict[str, Any]]) -> "pd.DataFrame":
     for column in frozen & set(columns):
         frame[column] = pd.Series([_hashable(value) for value in frame[column]], dtype="object")
     frame = _without_balanced(_without_recipes(frame))
+    if kind == "private_model":
+        # The number of principal axes of a pool may differ by seed; rows over the seeds show the largest.
+        models = frame.groupby(_MODEL, dropna=False)["model_parameters"]
+        frame["model_parameters"] = models.transform("max")
     identity = ["dataset", *(["split"] if "split" in columns else []), *_IDENTITY[kind]]
     if (twice := frame.duplicated(identity)).any():
         name = "/".join(map(str, frame.loc[twice, identity].iloc[0]))

@@ -25,6 +25,7 @@ from patebench.baselines.on_features.feature_method import (
     PrivateRecords,
 )
 from patebench.baselines.on_features.feature_sums import Scaling, blocks, class_sums, clipped
+from patebench.core.text import plural
 
 #: Grid units in a length of 1, at which sums of products of two vectors are exact in single precision (24 bits).
 _SHORT = 2.0**12
@@ -92,7 +93,7 @@ class PublicPrototypes(FeatureMethod):
         def similarity(features: Array) -> Array:
             return np.max(np.einsum("sd,ckd->csk", features - mean, prototypes, optimize=True), axis=2).T
 
-        return Fitted(similarity, f"{self.prototypes} public prototypes per class", classes * self.prototypes)
+        return Fitted(similarity, f"{plural(self.prototypes, 'public prototype')} per class", classes * self.prototypes)
 
     def choose(self, scores: Array, rng: np.random.Generator) -> NDArray[np.intp]:
         """Return positions in the pool (classes, prototypes), drawn by the exponential mechanism for each class.
