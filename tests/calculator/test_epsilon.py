@@ -249,7 +249,7 @@ def test_what_can_not_be_released_has_nothing_to_publish(file):
     assert "Nothing to publish: exponential has no form with discrete noise" in run(file, *words).output
     assert "cannot be drawn with discrete noise" in str(run(file, *words, "--release").exception)
     both = run(file, *GAUSSIAN, 2, "--release", "--sanitise")
-    assert "sanitised bounds are not valid for discrete noise" in str(both.exception)
+    assert "no sanitised bound is proven" in str(both.exception)
 
 
 def test_every_mechanism_has_its_options():

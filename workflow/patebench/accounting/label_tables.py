@@ -342,7 +342,10 @@ def cells(table: Table, s: float) -> Cells:
 
 
 def _inner_edges(t: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the indices of lower and upper edges of the cells of `t` that no supported vote moves out of the table."""
+    """Return the indices in `t` of the lower and upper edges of its inner cells.
+
+    Inner cells stay within the range of `t` if one vote of the largest size, `LARGEST`, changes.
+    """
     # A vote of s noise scales changes t by 2s.
     inside = np.flatnonzero(np.abs(t) <= t[-1] - 2 * LARGEST)
     return inside[:-1], inside[1:]

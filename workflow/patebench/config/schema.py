@@ -71,7 +71,7 @@ def _simplified(part: Any) -> Any:
 
 
 def _either(value: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema that accepts `value` as well as `other`, with the description and the default of `other`."""
+    """Return a schema for what either schema accepts, with the description and the default of `other`."""
     either: dict[str, Any] = {"anyOf": [value, other]}
     return either | {key: other.pop(key) for key in ("description", "default") if key in other}
 

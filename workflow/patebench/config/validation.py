@@ -134,7 +134,7 @@ def _check_data(experiments: Mapping[str, ExperimentSettings], run: Run, own: Ma
 
 
 def _outline(data: Data, root: Path) -> Outline | None:
-    """Return the numbers and the shape of the samples of `data`; None if they are unknown before a download.
+    """Return how many samples `data` has, and their shape; None if this is unknown before a download.
 
     `root` is the folder of downloaded data sets.
     """

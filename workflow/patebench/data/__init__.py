@@ -46,12 +46,12 @@ reads_own_files = DATASETS.flag("own_files")
 
 
 def known_outline(name: str) -> Outline | None:
-    """Return the numbers and the shape of the samples of the built-in data set `name`; None for other data."""
+    """Return sizes and sample shape of the built-in data set `name`; None for other data."""
     return DATASETS.fact(name, "outline") if DATASETS.is_built_in(name) else None
 
 
 def outline_of(loader: str, root: Path, options: Mapping[str, Any], class_names: Sequence[str] | None) -> Outline:
-    """Return the numbers of private and public samples, and their shape, of a user's own data.
+    """Return how many private and public samples a user's own data has, and the shape of a sample.
 
     `loader`, such as "folder", is the name of the function that loads and checks the data, and `options` are its
     options. `root` is the folder of downloaded data sets. `class_names` are the names in the configuration, or None.

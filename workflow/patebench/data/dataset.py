@@ -117,7 +117,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Outline:
-    """Numbers of samples and sample shape of a data set, known before a run and used to check its configuration.
+    """Sizes of a data set and shape of its samples, known before a run and used to check its configuration.
 
     Parameters
     ----------

@@ -61,7 +61,7 @@ def outline(
     images: ImageParameters | Mapping[str, Any] | str = _AS_THEY_ARE,
     class_names: Sequence[str] | None = None,
 ) -> Outline:
-    """Return the numbers and the shape of the images, which follow from the names and headers of the files.
+    """Return how many images there are and their shape, from the names and headers of the files.
 
     Parameters and errors are those of `load`.
     """

@@ -81,8 +81,8 @@ NUMBER = ["paper", "table", "row", "column"]
 def verdicts(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per printed number and setting that measured it, with a verdict and the columns `COLUMNS`.
 
-    An unmeasured number has one row. Papers without any measured number have no rows. The frame is cached and must not
-    be changed.
+    A number that was not measured has one row, but papers of which no number was measured are left out. The frame is
+    cached and must not be changed.
     """
     measures = _Measures(records.of_records(), published)
     rows = [

@@ -55,7 +55,8 @@ def run(
     is entered in the ledger of the private data before it is drawn.
     """
     if release and sanitise:
-        raise PatebenchError("sanitised bounds are not valid for discrete noise; leave --release or --sanitise out")
+        line = "--release means discrete noise, for which no sanitised bound is proven"
+        raise PatebenchError(f"{line}; give --release or --sanitise, not both")
     ledger_options = ledger, ledger_budget, ledger_delta, private
     if not sanitise and ledger_options != (None, None, None, None):
         line = "--ledger and --private are only for sanitised bounds; leave them out, or give --sanitise"
