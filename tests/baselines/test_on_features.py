@@ -127,7 +127,7 @@ def _largest_distances(name: str) -> tuple[float, float]:
 
 @pytest.mark.parametrize("name", SUMS)
 def test_a_record_changes_sums_by_at_most_the_stated_distances(name: str) -> None:
-    stated, found = _method(name).distances, _largest_distances(name)
+    stated, found = _method(name).squared_changes, _largest_distances(name)
     assert all(distance <= bound for distance, bound in zip(found, stated, strict=True))
     assert all(distance >= 0.99 * bound for distance, bound in zip(found, stated, strict=True))
 
@@ -300,10 +300,10 @@ _independence = test_all_coordinates_of_all_releases_of_a_fit_have_independent_n
 FAULTS: list[tuple[Any, str, Any, Callable[..., None], tuple[str, ...]]] = [
     *((feature_sums.Scaling, "units", _clip_after_summing, _distances, (name,)) for name in SUMS[:3]),
     # Too small a sensitivity: √2, for features that may be negative; the covariance for free; one of two rounds.
-    (prototypes.ClassMeans, "distances", (2.0, 1.0), _distances, ("dppl-mean",)),
-    (least_squares.LeastSquares, "distances", (2.0, 1.0), _distances, ("least-squares",)),
-    (least_squares.PrivateLeastSquares, "distances", (4.4, 2.0), _distances, ("least-squares-private",)),
-    (evolution.PrivateEvolution, "distances", (2.0, 1.0), _distances, ("private-evolution",)),
+    (prototypes.ClassMeans, "squared_changes", (2.0, 1.0), _distances, ("dppl-mean",)),
+    (least_squares.LeastSquares, "squared_changes", (2.0, 1.0), _distances, ("least-squares",)),
+    (least_squares.PrivateLeastSquares, "squared_changes", (4.4, 2.0), _distances, ("least-squares-private",)),
+    (evolution.PrivateEvolution, "squared_changes", (2.0, 1.0), _distances, ("private-evolution",)),
     # All records vote for two candidates.
     (evolution, "nearest", lambda x, pool: np.arange(2 * len(x)) // 2 % len(pool), _distances, ("private-evolution",)),
     # A record votes on all queries near it, whatever its budget; far records vote against their class.

@@ -22,13 +22,13 @@ def test_cells_and_neighbours_are_those_of_a_plain_search_whatever_lies_beside(b
     rng = np.random.default_rng(0)
     features, vectors, order = rng.normal(size=(50, 4)) / 4, rng.normal(size=(60, 4)) / 4, rng.permutation(60)
     queries = np.array([7, 3, 30, 22, 41, 8])
-    centres, found = cells.centres(features, queries), cells.belong(vectors, features, queries, 3)
+    centres, found = cells.centres(features, queries), cells.queries_voted_on(vectors, features, queries, 3)
     expected = [min(range(6), key=lambda c: float(np.sum((v - centres[c]) ** 2))) for v in vectors]
     assert cells.nearest(vectors, centres).tolist() == expected
-    assert cells.belong(vectors, features, queries)[:, 0].tolist() == expected, "without neighbours"
+    assert cells.queries_voted_on(vectors, features, queries)[:, 0].tolist() == expected, "without neighbours"
     for vector, near in zip(vectors, found, strict=True):
         assert set(near) == set(np.argsort(np.square(features[queries] - vector).sum(axis=1))[:3])
-    assert np.array_equal(cells.belong(vectors[order], features, queries, 3), found[order])
+    assert np.array_equal(cells.queries_voted_on(vectors[order], features, queries, 3), found[order])
 
 
 def test_a_vector_between_two_centres_falls_to_the_same_one_whatever_lies_beside_it():

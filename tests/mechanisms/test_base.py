@@ -12,8 +12,8 @@ from patebench.mechanisms.base import (
     NO_ANSWER,
     Mechanism,
     check_adaptive,
-    check_budget,
     check_releasable,
+    cost_per_query,
     make_mechanism,
 )
 from patebench.mechanisms.confident_gnmax import ConfidentGNMax
@@ -116,10 +116,13 @@ COUNTS = Votes.from_counts(np.array([[3, 1]]))
     ("asked", "fault"),
     [
         (lambda: check_releasable("unfit", Unfit), "'unfit' cannot be drawn with discrete noise.*lnmax, gnmax"),
-        (lambda: check_budget("unfit", Unfit(3.0), 9, 2), "'unfit' has no cost per query.* one of: .*gnmax"),
-        (lambda: check_budget("ptr-gnmax", made("ptr-gnmax"), 9, 2), "has no cost per query"),
-        (lambda: check_budget("x", made("sparse-gnmax"), 9, 2), "releases its table as a whole, so it cannot stop at"),
-        (lambda: check_budget("x", made("distributed-sparse-gnmax"), 99, 2), "releases its table as a whole"),
+        (lambda: cost_per_query("unfit", Unfit(3.0), 9, 2), "'unfit' has no cost per query.* one of: .*gnmax"),
+        (lambda: cost_per_query("ptr-gnmax", made("ptr-gnmax"), 9, 2), "has no cost per query"),
+        (
+            lambda: cost_per_query("x", made("sparse-gnmax"), 9, 2),
+            "releases its table as a whole, so it cannot stop at",
+        ),
+        (lambda: cost_per_query("x", made("distributed-sparse-gnmax"), 99, 2), "releases its table as a whole"),
         (lambda: check_adaptive("ptr-gnmax", made("ptr-gnmax")), "cannot be queried in rounds"),
         (lambda: DistributedGNMax(5.0, 10).needed(10), "tolerance = 10 must be below the number of teachers, 10"),
         (lambda: made("stable-svt").neighbours(np.array([[3, 2]])), "depend on each other"),

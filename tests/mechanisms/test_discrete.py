@@ -13,7 +13,7 @@ from patebench.core.bound import Kind
 from patebench.core.entropy import Entropy
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms import MECHANISMS
-from patebench.mechanisms.base import Mechanism, check_budget, check_releasable, make_mechanism
+from patebench.mechanisms.base import Mechanism, check_releasable, cost_per_query, make_mechanism
 from patebench.mechanisms.confident_gnmax import ConfidentGNMax
 from patebench.mechanisms.noise_shares import DistributedGNMax
 from patebench.mechanisms.noisy_argmax import GNMax, LNMax
@@ -121,5 +121,5 @@ def test_every_mechanism_that_says_so_can_be_released(name):
         assert not mechanism.independent_queries, "one decision for all queries has no cost for each"
         return
     orders = 1 + np.geomspace(0.01, 1e6, 20_001)
-    paid = conversion.tight(orders, 3 * check_budget(name, mechanism, 30, 4).both(orders), 1e-5).min()
+    paid = conversion.tight(orders, 3 * cost_per_query(name, mechanism, 30, 4).both(orders), 1e-5).min()
     assert least * (1 - 1e-3) <= paid <= least * 1.02  # a label's cost holds for continuous noise as well

@@ -94,7 +94,8 @@ def _read_table(path: Path, labels: bool, classes: int | None) -> Votes:
         )
     if classes is not None and not labels:
         raise PatebenchError(
-            f"{path}: --classes is only for votes, since counts have one column per class; leave it out, or add --votes"
+            f"{path}: --classes is only for votes, since counts have one column per class; leave --classes out, or add"
+            " --votes"
         )
     is_array = _first_bytes(path).startswith(np.lib.format.MAGIC_PREFIX)
     table = _to_integers(path, _read_array(path) if is_array or _is_plain_archive(path) else _read_csv(path))

@@ -43,9 +43,9 @@ from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import (
     Mechanism,
     check_adaptive,
-    check_budget,
     check_covers,
     check_releasable,
+    cost_per_query,
     make_mechanism,
 )
 from patebench.mechanisms.noise_shares import NoiseShares
@@ -172,11 +172,11 @@ class _Expansion:
         self._refuse_in_release(f"{self.where}.protects", "the ledger of releases adds up the ε of whole records")
         for key in _OF_RECORDS:
             if getattr(self.settings, key):
-                line = f"no theorem covers it if only labels are private ({self.where}.protects); leave the key out"
+                line = f"no theorem covers this key if only labels are private ({self.where}.protects); leave it out"
                 raise PatebenchError(line, code="labels", where=f"{self.where}.{key}")
         for where, ensembles in _keyed_entries(f"{self.where}.ensembles", self.settings.ensembles):
             if Change.REPLACE not in PARTITIONS.fact(ensembles.partition.strategy, "protects"):
-                line = "private labels need one record per teacher, assigned at random; leave the key out"
+                line = "if only labels are private, records are assigned to teachers at random; leave 'partition' out"
                 raise PatebenchError(line, code="labels", where=f"{where}.partition")
 
     def _add_labels(self, labels: LabelSet, queries: Sequence[int]) -> None:
@@ -196,11 +196,11 @@ class _Expansion:
         wanted = self.settings.accounting.queries or (pool,)
         for path, count in _keyed_values(where, wanted):
             if self.selected and count > pool:
-                line = f"{count} exceeds the {plural(pool, 'query')} that the teachers vote on; leave it out"
+                line = f"{count} exceeds the {plural(pool, 'query')} that the teachers vote on; leave {count} out"
                 raise PatebenchError(line, code="bound", where=path)
             _check_pool(path, [count], pool)
             if self.run.mode is Mode.RELEASE and count != pool:
-                line = f"a release states ε only for all {plural(pool, 'query')}, not for {count} of them; leave it out"
+                line = f"a release states ε only for all {plural(pool, 'query')}; leave {count} out"
                 raise PatebenchError(line, code="release", where=path)
         return tuple(sorted(wanted))
 
@@ -213,7 +213,7 @@ class _Expansion:
             where = f"{key_path('datasets', name)}.long_tail"
             self._refuse_in_release(where, "it selects records by their private labels")
             if self.settings.protects:
-                line = f"it selects samples by labels, which are private ({self.where}.protects); leave it out"
+                line = f"'long_tail' selects samples by labels, which are private ({self.where}.protects); leave it out"
                 raise PatebenchError(line, code="labels", where=where)
         return data
 
@@ -230,7 +230,7 @@ class _Expansion:
                     if isinstance(mechanism, NoiseShares):
                         mechanism.needed(teachers)
                 if budget:
-                    check_budget(setting.mechanism, mechanism, min(sizes), _ANY_CLASSES)
+                    cost_per_query(setting.mechanism, mechanism, min(sizes), _ANY_CLASSES)
                     self._check_not_secure(setting, "answering cannot stop at a budget; leave out accounting.budget")
 
     def _supported_mechanism(self, setting: Setting, teachers: set[int] | None = None) -> Mechanism:
@@ -323,7 +323,7 @@ class _Expansion:
 
     def _refuse_in_release(self, where: str, why: str) -> None:
         if self.run.mode is Mode.RELEASE:
-            line = f"{why}, so this key cannot be part of a release; leave it out"
+            line = f"{why}, so a release cannot use this key; leave the key out"
             raise PatebenchError(line, code="release", where=where)
 
     def _check_whole_pool(self, where: str, why: str = "the teachers must vote on the whole pool") -> None:
@@ -443,7 +443,7 @@ class _Expansion:
                 unit = "whole records, but this experiment labels alone"
                 unit = unit if settings.protects else "labels alone, but this experiment whole records"
                 line = f"'{method_entry.method}' protects {unit} ({self.where}.protects)"
-                raise PatebenchError(f"{line}; leave it out", code="labels", where=f"{where}.method")
+                raise PatebenchError(f"{line}; leave the method out", code="labels", where=f"{where}.method")
             numbers = {key: getattr(method_entry, key) for key in ("prototypes", "candidates", "clusters")}
             # Fewer candidates than the default are used in a small pool, but clusters have samples of their own.
             numbers["clusters"] = numbers["clusters"] or getattr(

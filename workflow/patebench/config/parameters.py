@@ -134,7 +134,7 @@ class SplitParameters(Parameters):
         ):
             return self
         if self.encoder_data is not None:
-            hint = f"the public data of the encoder {self.encoder or DEFAULT_ENCODER} is known; leave the key out"
+            hint = f"the public data of {self.encoder or DEFAULT_ENCODER} is known; leave 'encoder_data' out"
             raise mistake(hint, "encoder_data")
         with blamed_on_key("encoder"):
             ENCODERS.check(str(self.encoder))
@@ -180,7 +180,7 @@ class PartitionParameters(Parameters):
                 raise mistake(f"the key is missing; the strategy '{self.strategy}' needs it", key)
             if not taken and value is not None:
                 users = " and ".join(f"'{name}'" for name in PARTITIONS if PARTITIONS.fact(name, "parameter") == key)
-                raise mistake(f"'{key}' belongs to the strategy {users}, not to '{self.strategy}'; leave it out", key)
+                raise mistake(f"'{key}' belongs to {users}, not to '{self.strategy}'; leave '{key}' out", key)
         return self
 
     def chosen_in(self, mode: Mode, *, names_owners: bool = False) -> Self:
@@ -238,10 +238,10 @@ class TrainingParameters(Parameters):
         if info.context:
             return self
         if self.neighbours is not None and (not on_queries(self.model) or weighted(self.model)):
-            hint = f"only the model nearest-query votes on nearest queries, not '{self.model}'; leave it out"
+            hint = f"'neighbours' belongs to the model 'nearest-query', not to '{self.model}'; leave 'neighbours' out"
             raise mistake(hint, "neighbours")
         if self.epochs is not None and not by_recipe(self.model):
-            hint = f"the model '{self.model}' is not trained in epochs; leave the key out"
+            hint = f"the model '{self.model}' is not trained in epochs; leave 'epochs' out"
             raise mistake(hint, "epochs")
         return self
 
@@ -434,7 +434,7 @@ class DpsgdParameters(Parameters):
         for key, fits in (("model", network), ("compression", network), ("views", self.form != "linear")):
             if getattr(self, key) is not None and not fits:
                 value = show(getattr(self, key))
-                raise mistake(f"{value} has no effect on the form '{self.form}'; leave the key out", key)
+                raise mistake(f"{value} has no effect on the form '{self.form}'; leave '{key}' out", key)
         if self.compression is not None:
             with blamed_on_key("compression"):
                 check_compressible(self.model)
@@ -541,7 +541,7 @@ class FeatureMethodParameters(Parameters):
             raise mistake(f"'{self.method}' protects labels, which are always replaced; leave out change", "change")
         for key in sorted({key for name in FEATURE_METHODS for key in FEATURE_METHODS.fact(name, "options")}):
             if getattr(self, key) is not None and key not in FEATURE_METHODS.fact(self.method, "options"):
-                raise mistake(f"the method '{self.method}' has no parameter '{key}'; leave it out", key)
+                raise mistake(f"the method '{self.method}' has no parameter '{key}'; leave '{key}' out", key)
         return self
 
     @property

@@ -191,7 +191,7 @@ def _rounded_up(scale: float) -> float:
 
 
 def _draw_with_opendp(make_measurement: Any, size: Size) -> Integers:
-    """Draw noise of shape `size`: apply to zeros the OpenDP measurement that `make_measurement` makes for a domain."""
+    """Draw noise of shape `size` by an OpenDP measurement of zeros; `make_measurement` makes it for an input domain."""
     from opendp.domains import atom_domain, vector_domain
     from opendp.mod import enable_features
 

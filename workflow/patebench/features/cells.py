@@ -80,7 +80,7 @@ def _block_distances(vectors: NDArray[np.floating], points: NDArray[np.floating]
         yield rows, square - 2 * (on_grid(vectors[rows]) @ points.T)
 
 
-def belong(
+def queries_voted_on(
     vectors: NDArray[np.floating],
     features: NDArray[np.floating],
     queries: NDArray[np.integer],

@@ -47,7 +47,7 @@ from patebench.leaderboard.entry import (
 )
 from patebench.mechanisms import MECHANISMS
 from patebench.models import weighted
-from patebench.reporting.frames import of_labels
+from patebench.reporting.frames import protects_labels
 from patebench.reporting.outcomes import protects_replaced_record, public_use
 from patebench.reporting.published import ALL_SYSTEMS, DP_SGD, PETDL, PRIVATE_KNN, SYSTEMS, Value, read_published
 from patebench.reporting.wording import in_words
@@ -262,7 +262,7 @@ def _student_entry(
         paper=paper,
         data=_data(row, use, samples, config),
         privacy=Privacy(
-            unit=Unit.LABEL if of_labels(row["setting"]) else Unit.RECORD if of_record else Unit.SHARD,
+            unit=Unit.LABEL if protects_labels(row["setting"]) else Unit.RECORD if of_record else Unit.SHARD,
             adjacency=Change.REPLACED,
             delta=float(row["delta"]),
         ),
@@ -334,7 +334,7 @@ def _feature_releases(model: str) -> GaussianComposition | PureSteps:
     method = FEATURE_METHODS.load(name).calibrated(epsilon, delta, options["change"], **own)
     because = f"{method.accounted[2]}, noise {method.noise:.6g}"
     if isinstance(method, GaussianSums):
-        distance = method.distances[0]
+        distance = method.squared_changes[0]
         because = f"{because}, squared L2 distance {distance:g}"
         return GaussianComposition(type="gaussian", mu=math.sqrt(distance) / method.noise, because=because)
     return PureSteps(type="pure", epsilon=method.costs(delta)[0], because=because)

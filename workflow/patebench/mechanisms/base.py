@@ -420,7 +420,7 @@ def check_adaptive(name: str, mechanism: Mechanism) -> None:
         )
 
 
-def check_budget(name: str, mechanism: Mechanism, teachers: int, classes: int) -> PerQueryCost:
+def cost_per_query(name: str, mechanism: Mechanism, teachers: int, classes: int) -> PerQueryCost:
     """Return the worst-case Rényi cost of one query, from which a release computes when its budget is used up.
 
     Raises

@@ -60,9 +60,10 @@ class SparseArgmax(Mechanism):
         """
 
     def exact_noise(self, teachers: int) -> Noise | IntegerNoise:
-        """Return the noise that is added to each count when labels are drawn from a seed, which is not a release.
+        """Return the noise that is added to each count in a seeded run, which is not a release.
 
-        It is an `IntegerNoise` if the mechanism adds integers even then, and otherwise the result of `noise_of`.
+        A release always adds integers. A mechanism that adds integers also in seeded runs returns an `IntegerNoise`,
+        any other the result of `noise_of`.
         """
         return self.noise_of(teachers)
 

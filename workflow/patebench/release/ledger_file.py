@@ -30,8 +30,8 @@ from patebench.data.division import digest_counts
 from patebench.mechanisms.base import (
     Mechanism,
     check_abstentions,
-    check_budget,
     check_drawable,
+    cost_per_query,
     json_parameters,
     keeper_of,
 )
@@ -267,11 +267,16 @@ class Ledger:
     def write(self) -> None:
         entries = [_entry_to_json(entry) for entry in self.entries]
         known = {"private": self.private, "records": self.records}
-        content = {"orders": conversion.ORDERS.tolist(), "order": self.order, "limit": self.kept, "entries": entries}
+        content = {
+            "orders": conversion.ORDERS.tolist(),
+            "order": self.order,
+            "limit": self.limit_in_json,
+            "entries": entries,
+        }
         write_json(self.path, _KIND, {**known, **content})
 
     @property
-    def kept(self) -> dict[str, float] | None:
+    def limit_in_json(self) -> dict[str, float] | None:
         """Return the (ε, δ) limit of all draws together, as a dictionary for JSON; None if the ledger has no limit."""
         return {"epsilon": self.limit.budget, "delta": self.limit.delta} if self.limit else None
 
@@ -313,7 +318,7 @@ def release_cost(
         line = f"the mechanism '{name}' has ε = ∞ with these parameters, so its labels cannot be released; add noise"
         raise PatebenchError(line, code="no-noise")
     if budget is not None:
-        keeper = keeper_of(check_budget(name, mechanism, votes.teachers, votes.classes), *budget)
+        keeper = keeper_of(cost_per_query(name, mechanism, votes.teachers, votes.classes), *budget)
         kept = np.where(keeper.order >= conversion.ORDERS, keeper.allowance, np.inf)
         divergences = np.minimum(divergences, kept)
     return Spending(partition=partition, divergences=divergences, failure=failure, teachers=teachers)

@@ -10,7 +10,7 @@ import pandas as pd
 from patebench.audit.verdict import Verdict as Audited
 from patebench.core.bound import Kind
 from patebench.data.partitions import PROTECTS_LABEL
-from patebench.reporting.frames import of_labels
+from patebench.reporting.frames import protects_labels
 from patebench.reporting.outcomes import account_of_paper, protects_replaced_record
 from patebench.reporting.verdicts import Verdict
 from patebench.reporting.wording import (
@@ -73,7 +73,7 @@ def setup(tables: Tables) -> str:
 def _best_students(students: pd.DataFrame) -> Iterator[str]:
     """Yield sentences on the student that `most_accurate` selects, for each data set (at most `_MOST`)."""
     students = students[students["accuracy_mean"].notna()]
-    labels_only = [of_labels(row.get("setting", "")) for row in students.to_dict("records")]
+    labels_only = [protects_labels(row.get("setting", "")) for row in students.to_dict("records")]
     units = (students.loc[[each is unit for each in labels_only]] for unit in (False, True))
     for dataset, rows in (each for unit in units for each in _by_dataset(unit)):
         finite = rows[rows["worst_case_epsilon_mean"] < float("inf")]
@@ -217,7 +217,7 @@ def _by_dataset(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 def protected(row: Mapping[Any, Any]) -> str:
     """Return the unit that ε protects for the student in `row`, such as "the shard of one of 250 teachers"."""
-    if of_labels(row.get("setting", "")):
+    if protects_labels(row.get("setting", "")):
         return PROTECTS_LABEL
     if owners := owners_in_words(row.get("partition")):
         return owners

@@ -177,10 +177,10 @@ class Records:
     private_models: "pd.DataFrame"
     audits: "pd.DataFrame"
 
-    def of_records(self) -> "Records":
+    def of_whole_records(self) -> "Records":
         """Return a copy without the splits for which ε protects only the label of a record, not the whole record."""
         split = {name: frame for name, frame in vars(self).items() if "setting" in frame}
-        kept = {name: frame[~frame["setting"].map(of_labels).astype(bool)] for name, frame in split.items()}
+        kept = {name: frame[~frame["setting"].map(protects_labels).astype(bool)] for name, frame in split.items()}
         return replace(self, **kept)
 
     def of_whole_pool(self) -> "Records":
@@ -192,7 +192,7 @@ class Records:
         return replace(self, **whole)
 
 
-def of_labels(setting: str) -> bool:
+def protects_labels(setting: str) -> bool:
     """Return True if ε protects only the labels of records; `setting` is the name of the split without its seed."""
     return LABELS in setting.split("_")
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from patebench.core.bound import Kind
 from patebench.core.class_accuracy import BESIDE_ACCURACY
 from patebench.core.text import cell_in_json
-from patebench.reporting.frames import Records, deviation, mean_recall, of_labels, sort_rows, worst_case_bounds
+from patebench.reporting.frames import Records, deviation, mean_recall, protects_labels, sort_rows, worst_case_bounds
 from patebench.reporting.outcomes import (
     LABEL_SET,
     PRIVATE_MODEL,
@@ -164,7 +164,7 @@ def _student_rows(records: Records, published: Published) -> Iterator[Row]:
         dependent = stated[stated["kind"] == Kind.DATA_DEPENDENT]
         same = {name: row[name] for name in ("dataset", "teachers", "mechanism", "queries", "delta")}
         parameters = {name: float(value) for name, value in row["parameters"].items()}
-        labels_only = of_labels(row["setting"])  # printed and audited ε are in another unit
+        labels_only = protects_labels(row["setting"])  # printed and audited ε are in another unit
         printed = [] if row["rounds"] or labels_only else published.select("epsilon", **same)
         of_audit = [*same, "noise"]
         audited = audits[:0] if labels_only else audits

@@ -84,7 +84,7 @@ def verdicts(records: Records, published: Published) -> pd.DataFrame:
     A number that was not measured has one row, but papers of which no number was measured are left out. The frame is
     cached and must not be changed.
     """
-    measures = _Measures(records.of_records(), published)
+    measures = _Measures(records.of_whole_records(), published)
     rows = [
         {**{name: getattr(value, name) for name in _PRINTED}, "published": value.value, **verdict}
         for value in published.values

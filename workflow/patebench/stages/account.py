@@ -26,8 +26,8 @@ from patebench.core.text import plural
 from patebench.mechanisms.base import (
     Mechanism,
     check_adaptive,
-    check_budget,
     check_releasable,
+    cost_per_query,
     labels_within,
     mechanism_of,
 )
@@ -280,7 +280,7 @@ def _budget_bounds(
     exactly those that the budget allows.
     """
     budget = labels.meta["budget"]
-    cost = check_budget(labels.meta["mechanism"], mechanism, votes.teachers, votes.classes)
+    cost = cost_per_query(labels.meta["mechanism"], mechanism, votes.teachers, votes.classes)
     kept, asked = labels_within(cost, labels["labels"], budget["epsilon"], budget["delta"])
     if asked != budget["asked"] or not np.array_equal(kept, labels["labels"]):
         raise ArtefactError(

@@ -19,8 +19,8 @@ from patebench.mechanisms.base import (
     NO_ANSWER,
     check_abstentions,
     check_adaptive,
-    check_budget,
     check_releasable,
+    cost_per_query,
     json_parameters,
     labels_within,
     make_mechanism,
@@ -61,8 +61,8 @@ def run(
     before it is drawn, and an existing file is never overwritten. With --budget, queries are answered in order until
     the next query could exceed the budget.
 
-    Labels of a round are appended to those of earlier rounds. In a round, some mechanisms use the student's prediction
-    as the label of a query that the teachers do not answer, by a public rule.
+    Labels of a round are appended to those of earlier rounds. In a round, some mechanisms label a query that the
+    teachers leave unanswered with the student's prediction; a public rule decides when.
     """
     draws, checked = Draws.of(release, seed, stream), make_mechanism(mechanism, parameters)
     if release:
@@ -97,7 +97,7 @@ def run(
                 "it contains votes on queries selected in rounds",
                 "give the queries of the last round as --selected",
             )
-        cost = check_budget(mechanism, checked, all_votes.teachers, all_votes.classes) if limit else None
+        cost = cost_per_query(mechanism, checked, all_votes.teachers, all_votes.classes) if limit else None
         facts["entries"] = place.write_down(source, out, mechanism, checked, all_votes, budget=limit)
         arrays = checked.released(all_votes, draws.source())
         if limit is not None and cost is not None:

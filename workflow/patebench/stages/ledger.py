@@ -56,7 +56,7 @@ def _summarise(ledger: Ledger, delta: float | None) -> dict[str, Any]:
         for entry in ledger.entries
     ]
     facts = {"ledger": str(ledger.path), "private": ledger.private, "delta": at, "epsilon": in_json(together)}
-    return {**facts, "limit": ledger.kept, "draws": draws}
+    return {**facts, "limit": ledger.limit_in_json, "draws": draws}
 
 
 def _show(ledger: Ledger, summary: dict[str, Any]) -> None:

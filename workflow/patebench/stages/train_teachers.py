@@ -215,7 +215,7 @@ def _vote_with_features(
         weights = cells.Directions.of(known["vectors"], positions).weights(vectors)
         # Weighted votes have a norm of at most 1 per teacher.
         return WeightedVotes.of(weights, labels, teachers, classes).limited(1).arrays(), facts
-    place = cells.belong(vectors, known["vectors"], positions, neighbours)
+    place = cells.queries_voted_on(vectors, known["vectors"], positions, neighbours)
     voter, vote = (np.repeat(values, place.shape[1]) for values in (teachers - chunk.first, labels))
     # Votes on queries of earlier rounds were cast in those rounds.
     earlier = len(positions) - len(rounds[-1]["queries"]) if rounds else 0

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
-from patebench.features.cells import Directions, belong
+from patebench.features.cells import Directions, queries_voted_on
 from patebench.students.interface import NoisyTable, StudentConfig, StudentData, StudentTrainer
 from patebench.students.supervised import LogProbabilities, OneStepTrainer
 
@@ -100,7 +100,7 @@ def _largest_factor(records: int, samples: int) -> float:
 
 def _pool_votes(features: Array, table: NoisyTable) -> Array:
     """Return the votes (samples, queries) that the pool's samples would cast if they were private records: 1 or 0."""
-    indices = belong(features, features, table.queries, table.neighbours)
+    indices = queries_voted_on(features, features, table.queries, table.neighbours)
     votes = np.zeros((len(features), len(table.queries)))
     np.put_along_axis(votes, indices, 1.0, axis=1)
     return votes

@@ -44,7 +44,7 @@ class PrivateEvolution(GaussianSums):
     candidates: int = 300
 
     @property
-    def distances(self) -> tuple[float, float]:
+    def squared_changes(self) -> tuple[float, float]:
         return 2.0 * self.rounds, 1.0 * self.rounds
 
     @property

@@ -110,8 +110,8 @@ class GaussianSums(FeatureMethod):
     """Base class of methods that release sums over the records with noise N(0, `noise`²) on each coordinate.
 
     If one record changes, each released sum changes by some L2 distance. Let D bound the sum of the squares of these
-    distances (`distances`). All releases together are then μ-GDP with μ = √D / `noise`: Dong, Roth, Su 2022, Theorem
-    2.7 (Gaussian mechanism) and Corollary 3.3 (composition, also if a release depends on earlier ones). Proof:
+    distances (`squared_changes`). All releases together are then μ-GDP with μ = √D / `noise`: Dong, Roth, Su 2022,
+    Theorem 2.7 (Gaussian mechanism) and Corollary 3.3 (composition, also if a release depends on earlier ones). Proof:
     docs/explanation/proofs-systems.md, "Methods on public features".
     """
 
@@ -119,7 +119,7 @@ class GaussianSums(FeatureMethod):
 
     @property
     @abstractmethod
-    def distances(self) -> tuple[float, float]:
+    def squared_changes(self) -> tuple[float, float]:
         """Return two bounds on the squared L2 change of all released sums together, if one record changes.
 
         The first holds for a replaced record, the second for an added or removed one.
@@ -135,7 +135,9 @@ class GaussianSums(FeatureMethod):
     def costs(self, delta: float) -> tuple[float, float]:
         if self.noise == 0:
             return np.inf, np.inf
-        replaced, added = (gaussian_dp(float(np.sqrt(distance)) / self.noise, delta) for distance in self.distances)
+        replaced, added = (
+            gaussian_dp(float(np.sqrt(distance)) / self.noise, delta) for distance in self.squared_changes
+        )
         return replaced, added
 
 

@@ -37,7 +37,7 @@ class IndividualNearest(GaussianSums):
     replacing the record changes them by at most 2 in squared L2 norm.
     """
 
-    distances = 2.0, 1.0
+    squared_changes = 2.0, 1.0
 
     queries: int = 200
     neighbours: int = 90

@@ -37,7 +37,7 @@ _ERRORS, _POWERS, _VARIANCES = (0.25, 1.0, 4.0, 16.0), (-1.0, -0.5, 0.0, 0.5, 1.
 class LeastSquares(GaussianSums):
     """Least squares from noisy class sums of the private records, with the covariance of the public pool."""
 
-    distances = 4 * (1 - CONSTANT**2), 1.0
+    squared_changes = 4 * (1 - CONSTANT**2), 1.0
 
     #: Number of principal axes of the pool that are used; None for all.
     dimensions: int | None = None
@@ -66,7 +66,7 @@ class PrivateLeastSquares(LeastSquares):
     (2 − 2s) + (2 − 2s²) = 4.5 − 2(s + ½)² ≤ 4.5 if both records have the same class, and at most 2 + 2 = 4 otherwise.
     """
 
-    distances = 4.5, 2.0
+    squared_changes = 4.5, 2.0
 
     @property
     def releases(self) -> int:

@@ -46,7 +46,7 @@ class ClassMeans(GaussianSums):
     norm.
     """
 
-    distances = 4.0, 1.0
+    squared_changes = 4.0, 1.0
 
     #: Number of principal axes of the pool that are used; None for all.
     dimensions: int | None = None

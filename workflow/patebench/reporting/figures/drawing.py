@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
-from patebench.reporting.frames import of_labels
+from patebench.reporting.frames import protects_labels
 from patebench.reporting.style import GREY, LineStyle, logarithmic, percent
 from patebench.reporting.wording import in_words
 
@@ -38,7 +38,7 @@ def _title(name: dict[str, str], frame: pd.DataFrame) -> str:
     if name.get("partition", "iid") != "iid":
         parts.append(in_words(name["partition"]))
     several = frame[frame["dataset"] == name["dataset"]]["setting"].nunique() > 1
-    if several or ("adjacency" not in name and of_labels(name["setting"])):
+    if several or ("adjacency" not in name and protects_labels(name["setting"])):
         parts.append(in_words(name["setting"]))
     if "adjacency" in name:
         parts.append(f"ε of {in_words(name['adjacency'])}")

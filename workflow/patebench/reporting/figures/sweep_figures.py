@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from patebench.reporting.figures.drawing import at_values, level, means, members, ticks_at
-from patebench.reporting.frames import Records, distinct, of_labels, over_seeds
+from patebench.reporting.frames import Records, distinct, over_seeds, protects_labels
 from patebench.reporting.outcomes import PETDL_CHOSEN, PETDL_TEACHERS, outcomes, petdl_students
 from patebench.reporting.published import Published
 from patebench.reporting.style import (
@@ -88,7 +88,9 @@ def _draw_sweep(
     ordered = sorted(distinct(frame, line_columns), key=lambda line: float(costs[line if len(line) > 1 else line[0]]))
     styles, groups = styles_in_order(ordered), distinct(frame, panel_columns)
     further = list(enumerate(zip(*groups, strict=True)))[3:]
-    differ = [place for place, each in further if len(set(each)) > 1 or any(of_labels(str(value)) for value in each)]
+    differ = [
+        place for place, each in further if len(set(each)) > 1 or any(protects_labels(str(value)) for value in each)
+    ]
     figure, axes = panels([_title(group, differ) for group in groups])
     for axis, group in zip(axes, groups, strict=True):
         shown = members(frame, group, panel_columns)

@@ -24,7 +24,7 @@ from patebench.reporting.figures.drawing import (
     stretch,
     titles,
 )
-from patebench.reporting.frames import Records, of_labels
+from patebench.reporting.frames import Records, protects_labels
 from patebench.reporting.outcomes import frontier, outcomes, private_models, protects_replaced_record
 from patebench.reporting.published import (
     COMPARISONS,
@@ -223,7 +223,7 @@ def draw_frontier(records: Records, published: Published) -> Figure:
             dashed: dict[str, Any] = {"color": BLACK, "linewidth": 0.9, "linestyle": (0, (2, 2)), "zorder": 0}
             x, y = best["worst_case_epsilon_mean"], best["accuracy_mean"]
             axis.step(x, y, where="post", label="frontier of worst-case ε", **dashed)
-        if not (labels_only := of_labels(panel[1])):
+        if not (labels_only := protects_labels(panel[1])):
             _draw_published(axis, published, panel[0])
         records_vote = any(map(protects_replaced_record, own["model"], own["partition"]))  # as for DP-SGD
         of_one_record = not labels_only and (len(own_models) > 0 or records_vote)

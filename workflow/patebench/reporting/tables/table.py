@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from patebench.reporting.frames import Records, of_labels
+from patebench.reporting.frames import Records, protects_labels
 from patebench.reporting.published import Published
 from patebench.reporting.wording import epsilon_in_digits, in_text, in_words
 
@@ -142,7 +142,7 @@ class Table:
         fields = [column.field for column in columns]
         if "dataset" in fields and "setting" in frame:
             several = (frame.groupby("dataset")["setting"].nunique() > 1).any()
-            if several or frame["setting"].map(of_labels).any():
+            if several or frame["setting"].map(protects_labels).any():
                 columns.insert(fields.index("dataset") + 1, Column("setting", "Split"))
         return [column for column in columns if frame.empty or _has_value(frame[column.value])]
 

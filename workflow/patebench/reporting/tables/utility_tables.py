@@ -284,7 +284,7 @@ def _by_target(settings: pd.DataFrame) -> pd.DataFrame:
 
 
 def equal_epsilon_columns(frame: pd.DataFrame) -> Sequence[Column]:
-    """Return the visible columns of `frame`: the method, then ε and accuracy for each target that a method meets."""
+    """Return the visible columns of `frame`: the method, then ε and accuracy at each target ε of a method."""
     found = [
         *SIZE_COLUMNS,
         Column("system", "System"),
@@ -379,7 +379,7 @@ def _add_differing_settings(frame: pd.DataFrame, settings: pd.DataFrame) -> pd.D
 
 def _published_pairs(published: Published, records: Records) -> pd.DataFrame:
     """Return one row per printed pair of ε and accuracy, for the data sets and splits in `records`."""
-    rows, records = [], records.of_records()
+    rows, records = [], records.of_whole_records()
     panels = pd.concat([records.ensembles, records.private_models])[["dataset", "setting"]].drop_duplicates()
     models, comparisons = published.of(*OF_RECORDS), published.of(*COMPARISONS)
     for dataset, setting in panels.itertuples(index=False):
