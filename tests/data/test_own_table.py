@@ -193,9 +193,13 @@ def test_one_file_is_divided_by_person_and_nobody_moves_when_others_come_or_go(t
     assert less.public.owners is not None
     assert set(less.public.owners) <= set(data.public.owners)
     without = {key: value for key, value in DECLARED.items() if key != "owner"} | {"drop": ["id", "person"]}
+    write(tmp_path / "all.csv", [people[0].replace("2020-03-03", ""), *people[1:-40]])  # a missing value
     by_record = load(tmp_path, False, whole["private"], {**without, "public_share": 0.5})
     assert by_record.private.owners is None
     assert len(by_record.private.x) + len(by_record.public.x) == 160
+    write(tmp_path / "all.csv", [people[0].replace(",p0,", ",,"), *people[1:]])
+    with refuses("missing-value"):  # an owner
+        read(whole, public_share=0.4)
 
 
 def visits(tmp_path: Path, people: int) -> tuple[Path, list[str]]:
@@ -241,6 +245,9 @@ def test_tab_separated_values_and_unreadable_files(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
         with pytest.raises(ArtefactError):
             load(tmp_path, False, str(tmp_path / name), DECLARED, str(path))
+    write(tmp_path / "unnamed.csv", PUBLIC, HEADER.removeprefix("id,"))  # as R writes tables with names of rows
+    with pytest.raises(ArtefactError, match="more values than its header has names"):
+        read_frame(tmp_path / "unnamed.csv", ("",))
     (tmp_path / "e.csv").write_bytes(b"\xff\xfe\x00id")
     with pytest.raises(ArtefactError, match="cannot be read as a table"):
         read_frame(tmp_path / "e.csv", ("",))

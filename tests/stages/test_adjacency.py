@@ -22,7 +22,7 @@ from patebench.config import validate
 from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, read_arrays
 from patebench.data import folder as folder_loader
-from patebench.data import npz, own_table
+from patebench.data import npz, own_table, scikit_learn_sets
 from patebench.data.dataset import Dataset, LabelledSamples
 from patebench.data.division import hash_samples
 from patebench.data.partitions import PARTITIONS, Change
@@ -76,7 +76,7 @@ def test_records_selected_by_their_labels_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("ensemble", "not_claimed"),
     [
-        ({"partition": "hash"}, set()),
+        ({"partition": "hash"}, {"remove"}),  # the rows of this data set are positions
         (SKEW, {"replace", "remove", "add"}),
         ({"partition": {"strategy": "hash-owners", "owners": "owners.npy"}, "teachers": 2}, set()),
     ],
@@ -112,6 +112,16 @@ def test_rounds_select_the_same_queries(tmp_path: Path, monkeypatch: pytest.Monk
     written = settings(changes={"rounds": [{**rounds, "method": "supervised", "model": "logistic"}]})
     *_, found = adjacency.audit(validate(written), tmp_path)
     assert [each.verdict for each in found.findings] == [Moved.HOLDS]
+
+
+def numbered(folder: Path, **ensemble: Any) -> dict[str, Any]:
+    """Write arrays with a row for each record, and return a configuration of them with a partition by these rows."""
+    data = scikit_learn_sets.breast_cancer(folder, False)
+    folder.mkdir(parents=True, exist_ok=True)
+    for part, name in ((data.private, "private"), (data.public, "public")):
+        np.savez(folder / f"{name}.npz", x=part.x, y=part.y, row=3 + np.arange(len(part.y)))
+    own = {"loader": "npz", **{name: str(folder / f"{name}.npz") for name in ("private", "public")}}
+    return {**settings("mine", partition="hash", **ensemble), "datasets": {"mine": own}}
 
 
 def images(folder: Path, changes: dict[str, Any] | None = None, **ensemble: Any) -> dict[str, Any]:
@@ -343,11 +353,11 @@ def test_stacks_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     only(monkeypatch, "outlier", "outliers", "shard", "remove", "add")
     train = teacher_training.train
     monkeypatch.setattr(teacher_training, "train", partial(train, stacked=True))
-    for ensemble in (MLP, {**MLP, "partition": "hash"}):
-        found = audited(tmp_path / str(len(ensemble)), settings(**ensemble))
+    for written in (settings(**MLP), numbered(tmp_path, **MLP)):
+        found = audited(tmp_path / str(len(written)), written)
         assert {each.verdict for each in found.values()} <= {Moved.HOLDS, Moved.NOT_CLAIMED, Moved.REFUSED}
         assert found["outliers"].shards_moved == found["outliers"].votes_moved == (0,)
-        assert found["remove"].verdict is (Moved.HOLDS if "partition" in ensemble else Moved.NOT_CLAIMED)
+        assert found["remove"].verdict is (Moved.HOLDS if "datasets" in written else Moved.NOT_CLAIMED)
 
 
 @pytest.mark.slow
@@ -368,7 +378,7 @@ def test_stacks_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (probabilities_by_all_shards, "replace", petdl, "the outputs of 1 teacher changed, but not their shards"),
         (scales_of_all_records, "outlier", {}, "but not their shards"),
         (padding_by_the_first_shard, "outliers", MLP, "but not their shards"),
-        (labels_by(lambda labels: sum(map(len, labels))), "remove", {"partition": "hash"}, "but not their shards"),
+        (labels_by(lambda labels: sum(map(len, labels))), "remove", numbered, "but not their shards"),
         (features_of_all_records, "twin in pool", encoded, "of 2 teachers' shards changed"),
         (colour_of_private_images, "new colour", images, "public.npz changed"),
         (declaration_by(bounds_of_private_records), "new values", table, "public.npz changed"),

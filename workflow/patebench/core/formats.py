@@ -14,7 +14,8 @@ _ROW = Field("iu", ("samples",), low=0)
 _IMAGES = Field("u", ("samples", "channels", "height", "width"), optional=True)
 
 #: Labelled samples: the private data, the public data before the split, the test set. `owner` is the number of the
-#: person whose record it is, if known.
+#: person whose record it is, if known. The fact `own_rows` of private data is True if each `row` identifies its record;
+#: otherwise rows are positions, which change if another record is removed.
 SAMPLES = Layout(
     "samples",
     {"x": _X, "y": _Y, "row": _ROW, "owner": Field("iu", ("samples",), low=0, optional=True), "images": _IMAGES},

@@ -26,9 +26,11 @@ class LabelledSamples:
     x : (samples, channels, height, width) uint8 images or (samples, features) float32 table
     y : (samples,) int64 labels
     rows : (samples,) int64
-        Identifier of each record: distinct, non-negative and independent of the other records; by default the position.
+        Identifier of each record: distinct and non-negative; by default the position.
     owners : (samples,) int64
         Non-negative identifier of the person of each record; None if unknown.
+    positional : bool
+        True if `rows` are positions, so removing a record changes the rows of others; always True without `rows`.
 
     Raises
     ------
@@ -40,9 +42,12 @@ class LabelledSamples:
     y: NDArray[np.int64]
     rows: NDArray[np.int64] | None = None
     owners: NDArray[np.int64] | None = None
+    positional: bool = False
 
     def __post_init__(self) -> None:
         x, y = self.x, self.y
+        if self.rows is None:
+            object.__setattr__(self, "positional", True)
         if (x.dtype, x.ndim) not in ((np.dtype(np.uint8), 4), (np.dtype(np.float32), 2)):
             raise PatebenchError(
                 f"the samples have dtype {x.dtype} and shape {x.shape}; images must be uint8 of shape (samples,"
@@ -76,8 +81,8 @@ class LabelledSamples:
 
     def where(self, mask: NDArray[np.bool_]) -> Self:
         """Return the samples where `mask` (samples,) is True."""
-        parts = {name: values[mask] for name, values in vars(self).items() if values is not None}
-        return replace(self, **parts)
+        rows, owners = (None if numbers is None else numbers[mask] for numbers in (self.rows, self.owners))
+        return replace(self, x=self.x[mask], y=self.y[mask], rows=rows, owners=owners)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ hashed character n-grams, scaled to norm 1. The encoding of a record does not de
 """
 
 import fnmatch
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -89,7 +90,7 @@ def _samples(frame: "pd.DataFrame", path: Path, declared: TableDeclaration) -> L
     if declared.owner is not None:
         encoding.append(partial(_hash_owners, frame[declared.owner], declared.owner, path))
     x, y, *owners = call_all(encoding)
-    return LabelledSamples(x, y, np.arange(len(y)), *owners)
+    return LabelledSamples(x, y, np.arange(len(y)), next(iter(owners), None), positional=True)
 
 
 def _select(part: LabelledSamples, mask: NDArray[np.bool_], path: Path, role: str) -> LabelledSamples:
@@ -147,8 +148,8 @@ def public_by_hash(frame: "pd.DataFrame", owner: str | None, share: float) -> ND
     record decides, so adding or removing one does not move any other.
     """
     columns = list(frame.columns) if owner is None else [owner]
-    keys = frame[columns].astype(str).agg("\x1f".join, axis=1)
-    return hash_names(keys) < share * 2.0**63
+    texts = frame[columns].astype(object).where(frame[columns].notna(), "").astype(str)
+    return hash_names(texts.agg("\x1f".join, axis=1)) < share * 2.0**63
 
 
 def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
@@ -170,16 +171,21 @@ def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
             # numbers. As objects, NaN counts as missing too, and decimals can be read.
             frame = pd.read_parquet(path, dtype_backend="pyarrow").astype(object)
         else:
-            frame = pd.read_csv(
-                path,
-                sep=_SEPARATORS[suffix],
-                dtype=str,
-                keep_default_na=False,
-                na_values=list(missing),
-                encoding="utf-8-sig",
-                index_col=False,
-                skipinitialspace=True,
-            )
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", pd.errors.ParserWarning)
+                frame = pd.read_csv(
+                    path,
+                    sep=_SEPARATORS[suffix],
+                    dtype=str,
+                    keep_default_na=False,
+                    na_values=list(missing),
+                    encoding="utf-8-sig",
+                    index_col=False,
+                    skipinitialspace=True,
+                )
+    except pd.errors.ParserWarning:  # otherwise the values would move to columns of other names
+        fault = "its records have more values than its header has names"
+        raise ArtefactError(path, fault, "write a name for each column into the first line") from None
     except ImportError:
         fix = "install it by pip install 'patebench[parquet]', or give a .csv file"
         raise ArtefactError(path, "reading Parquet requires pyarrow", fix) from None

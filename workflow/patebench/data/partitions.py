@@ -88,6 +88,16 @@ PARTITIONS.add(
 )
 
 
+def protected(strategy: str, own_rows: bool) -> tuple[Sequence[Change], str]:
+    """Return the changes that alter at most one shard, and their description, for the partition `strategy`.
+
+    Without `own_rows`, rows are positions, so that adding or removing a record moves others, as with "iid".
+    """
+    if Change.ADD in PARTITIONS.fact(strategy, "protects") and not own_rows:
+        strategy = default_strategy(Mode.SEEDED)
+    return PARTITIONS.fact(strategy, "protects"), PARTITIONS.fact(strategy, "protection")
+
+
 def default_strategy(mode: Mode) -> str:
     """Return the name of the default partition strategy in `mode`."""
     return next(name for name in PARTITIONS if PARTITIONS.fact(name, "default_in") is mode)

@@ -280,7 +280,10 @@ class DataSet:
     def with_records(self, records: Records, name: str) -> Data:
         """Write private `records` to a file named after `name`, and return the data set with these records."""
         files = {"private": self.folder / f"{name}-private.npz", "public": self.folder / "own-public.npz"}
-        np.savez(files["private"], **dict[str, Any](records))
+        arrays = dict[str, Any](records)
+        if not self.private.meta.get("own_rows"):  # then the rows of the copy are positions too
+            del arrays["row"]
+        np.savez(files["private"], **arrays)
         sources = tuple((role, str(path)) for role, path in files.items())
         return replace(self.data, loader="npz", sources=sources, declared=())
 

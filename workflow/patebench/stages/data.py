@@ -66,6 +66,8 @@ def run(
         data = replace(data, private=replace(data.private, x=private_x), public=replace(data.public, x=public_x))
     for role, part, out in (("private", data.private, private), ("public", data.public, public)):
         facts = {"dataset": name, "role": role, "classes": data.classes, "class_names": list(data.class_names)}
+        if role == "private" and not part.positional:
+            facts["own_rows"] = True
         arrays = {"x": part.x, "y": part.y, "row": np.arange(len(part)) if part.rows is None else part.rows}
         if part.owners is not None:
             arrays["owner"] = part.owners

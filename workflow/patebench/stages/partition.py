@@ -29,6 +29,7 @@ from patebench.data.partitions import (
     check_filled,
     check_teachers,
     pack,
+    protected,
     read_owners,
 )
 
@@ -104,6 +105,7 @@ def run(
     if protects is not None and sizes.max() > 1:
         line = f"private labels need one record per teacher, but a shard has {sizes.max()}; use {len(known)} teachers"
         raise PatebenchError(line, code="labels", where="--teachers")
+    changes, protection = protected(parameters.strategy, samples.meta.get("own_rows", False))
     facts = {
         "private": samples.digest,
         "records": digest_records(samples["x"], samples["y"]),
@@ -112,8 +114,8 @@ def run(
         "left_out": left_out,
         "teachers": count,
         "strategy": parameters.slug,
-        "protects": [Change.LABEL] if protects else PARTITIONS.fact(parameters.strategy, "protects"),
-        "protection": PROTECTS_LABEL if protects else PARTITIONS.fact(parameters.strategy, "protection"),
+        "protects": [Change.LABEL] if protects else changes,
+        "protection": PROTECTS_LABEL if protects else protection,
     }
     if empty:
         facts["empty"] = True
