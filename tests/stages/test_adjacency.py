@@ -22,7 +22,7 @@ from patebench.config import validate
 from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, read_arrays
 from patebench.data import folder as folder_loader
-from patebench.data import npz, own_table, scikit_learn_sets
+from patebench.data import npz, own_table, partitions, scikit_learn_sets
 from patebench.data.dataset import Dataset, LabelledSamples
 from patebench.data.division import hash_samples
 from patebench.data.partitions import PARTITIONS, Change
@@ -170,7 +170,14 @@ def encoded(folder: Path) -> dict[str, Any]:
     ("write", "kinds", "expected"),
     [
         (images, (), {"new label": "refused", "new folder": "refused", "new colour": "holds"}),
-        (table, ("owner",), {"new label": "refused", "new values": "holds", "owner": "holds"}),
+        (
+            table,
+            ("owner", "owner gone", "owner new"),
+            {
+                **{"new label": "refused", "fewer records": "holds", "new values": "holds"},
+                **{"owner": "holds", "owner gone": "holds", "owner new": "holds"},
+            },
+        ),
     ],
 )
 def test_sound_files_hold(
@@ -246,6 +253,20 @@ def classes_of_private_labels(monkeypatch: pytest.MonkeyPatch) -> None:
         return Dataset(*(LabelledSamples(part["x"], part["y"]) for part in (ours, others)), names)
 
     monkeypatch.setattr(npz, "load", load)
+
+
+def rows_of_the_whole_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plant public rows that are positions in a file of private and public records."""
+    monkeypatch.setattr(own_table, "replace", lambda part, **changes: part)
+
+
+def ranks_of_owners(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plant a partition by the rank of each owner, which moves others if an owner leaves."""
+
+    def by_rank(inputs: Any) -> Any:
+        return np.unique(inputs.owners, return_inverse=True)[1] % inputs.teachers
+
+    monkeypatch.setattr(partitions, "by_owner", by_rank)
 
 
 def skew_that_claims(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -381,6 +402,8 @@ def test_stacks_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (labels_by(lambda labels: sum(map(len, labels))), "remove", numbered, "but not their shards"),
         (features_of_all_records, "twin in pool", encoded, "of 2 teachers' shards changed"),
         (colour_of_private_images, "new colour", images, "public.npz changed"),
+        (rows_of_the_whole_file, "fewer records", table, "public.npz changed"),
+        (ranks_of_owners, "owner gone", table, "teachers' shards changed"),
         (declaration_by(bounds_of_private_records), "new values", table, "public.npz changed"),
         (
             declaration_by(lambda frame: {"sex": {"category": sorted(set(frame["sex"]))}}),

@@ -41,7 +41,7 @@ def test_the_artefact_says_what_it_is_of_and_what_it_protects(tiny: Path) -> Non
         ("iid", {}, ["replace"], "iid"),
         ("skew", {"share": 0.5}, [], "skew-0.5"),
         ("hash", {}, ["replace"], "hash"),  # rows are positions
-        ("hash-owners", {"owners": str(tiny / "column.npy")}, ["owner"], "hash-owners"),
+        ("hash-owners", {"owners": str(tiny / "column.npy")}, ["owner", "leave"], "hash-owners"),
     ):
         made = read_partition(make(tiny, strategy, 3, **settings), private)
         assert (made.meta["protects"], made.meta["strategy"]) == (protects, slug)
@@ -65,6 +65,19 @@ def test_with_a_hash_of_rows_a_removed_record_moves_no_other(tiny: Path) -> None
     write_arrays(tiny / "private.npz", SAMPLES, arrays, {**private.meta, "own_rows": True})
     assert shards() == [[row for row in shard if row != 17] for shard in before]
     assert read_arrays(tiny / "made.npz", PARTITION).meta["protects"] == ["replace", "remove", "add"]
+
+
+def test_features_of_images_are_the_same_records_as_the_images(tiny: Path) -> None:
+    private = read_samples(tiny / "private.npz", "private")
+    of_images = read_arrays(make(tiny), PARTITION).meta["records"]
+    features = np.random.default_rng(1).random((60, 3)).astype(np.float32)
+    arrays = {**private.arrays, "x": features, "images": private["x"]}
+    write_arrays(tiny / "private.npz", SAMPLES, arrays, private.meta)
+    public = read_samples(tiny / "public.npz", "public")
+    write_arrays(
+        tiny / "public.npz", SAMPLES, {**public.arrays, "x": 1 + features[:40], "images": public["x"]}, public.meta
+    )
+    assert read_arrays(make(tiny), PARTITION).meta["records"] == of_images
 
 
 def test_owners_come_from_the_users_file(tiny: Path) -> None:

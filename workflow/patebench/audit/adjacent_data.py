@@ -30,6 +30,8 @@ KINDS: Mapping[str, Change | None] = {
     "outliers": None,
     "owner": Change.OWNER,
     "owner leaves": Change.OWNER,
+    "owner gone": Change.LEAVE,
+    "owner new": Change.LEAVE,
     "twin in pool": Change.REPLACE,
     "twin in test": Change.REPLACE,
     "label": Change.LABEL,
@@ -59,7 +61,9 @@ class World:
 
     def claims_one_shard(self, kind: str) -> bool:
         """Return True if the partition claims that a change of `kind`, a key of `KINDS`, alters at most one shard."""
-        return KINDS[kind] is None or bool({KINDS[kind], Change.OWNER} & {*self.protects})
+        changed = KINDS[kind]
+        implied = {changed} if changed is Change.LEAVE else {changed, Change.OWNER}
+        return changed is None or bool(implied & {*self.protects})
 
     def choose(self, kind: str, repeat: int, shared: np.random.Generator, own: np.random.Generator) -> int:
         """Return the index of the record to which a change of `kind`, a key of `KINDS`, will be applied.
@@ -76,6 +80,9 @@ class World:
         """
         sizes = np.bincount(self.holders[self.holders >= 0])
         able = np.flatnonzero((self.holders >= 0) & (sizes[self.holders] > 1))
+        if kind == "owner gone":  # of a shard with another owner, as a shard may not become empty
+            owners = [np.unique(self.records["owner"][self.holders == holder]).size for holder in range(len(sizes))]
+            able = able[np.array(owners)[self.holders[able]] > 1]
         if not len(able):
             able = np.flatnonzero(self.holders >= 0)
         if repeat == 0:
@@ -121,12 +128,16 @@ class World:
                 return f"record {at} is removed", self._without(at)
             case "owner leaves":
                 return f"of {len(held)} records of {whose}, only record {at} remains", self._without(held[held != at])
-            case "add":  # with an unused row number; last + 1 may not fit the integer type
+            case "owner gone":
+                return f"all {len(held)} records of {whose} are removed", self._without(held)
+            case "add" | "owner new":  # with unused numbers; last + 1 may not fit the integer type
                 more = {name: np.append(column, column[at : at + 1], axis=0) for name, column in ours.items()}
                 noisy = x[at] + rng.normal(scale=0.01 + 0.01 * np.abs(x[at].astype(float)), size=x[at].shape)
                 more["x"][-1] = noisy if x.dtype.kind == "f" else np.clip(np.rint(noisy), 0, 255)
-                more["row"][-1] = np.setdiff1d(np.arange(len(y) + 1), ours["row"])[0]
-                return f"a copy of record {at} with noise is added", more
+                for name in ("row", *(["owner"] if kind == "owner new" else [])):
+                    more[name][-1] = np.setdiff1d(np.arange(len(y) + 1), ours[name])[0]
+                new = " of a new owner" if kind == "owner new" else ""
+                return f"a copy of record {at}{new} with noise is added", more
             case "shard" | "owner":
                 others = np.setdiff1d(np.arange(len(y)), held)
                 sources, same = rng.choice(others if len(others) else held, size=len(held)), ""

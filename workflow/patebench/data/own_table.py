@@ -8,6 +8,7 @@ hashed character n-grams, scaled to norm 1. The encoding of a record does not de
 import fnmatch
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,7 +66,9 @@ def load(
     notes: list[str] = []
     if public is None:
         mask = public_by_hash(frames[0], declared.owner, declared.public_share or 0)
-        parts = [_select(parts[0], mask, paths[0], "public"), _select(parts[0], ~mask, paths[0], "private")]
+        # Positions in the file would show how many private records are between the public ones.
+        open_records = replace(_select(parts[0], mask, paths[0], "public"), rows=None)
+        parts = [open_records, _select(parts[0], ~mask, paths[0], "private")]
         unit = "people" if declared.owner else "records"
         notes.append(f"{private}: made {mask.sum()} of {len(mask)} records public, selected by a hash of the {unit}")
     open_part, own_part = parts
@@ -122,21 +125,26 @@ def _note_people(
 
 
 def unlike_others(copies: Path, private: str, table: str, public: str | None = None) -> Iterator[tuple[str, str, Path]]:
-    """Yield a copy of the private table in which one record has unique values.
+    """Yield copies of the private table: without one person or record, and with a record that has unique values.
 
-    The stage `adjacency` audits whether such a private record changes public outputs. Yields a tuple of the kind of
-    change, its description, and the path of the changed table in the folder `copies`. Yields nothing if a share of the
-    table becomes public by a hash of each record (no owner column), since the changed record could become public.
+    The stage `adjacency` audits whether these changes alter public outputs. Yields tuples of the kind of change, its
+    description, and the path of the changed table in the folder `copies`. If a share of the table becomes public by a
+    hash of each record (no owner column), no values are changed, since the changed record could become public.
     """
     declared, path = TableDeclaration.read(table, "table"), Path(private)
-    if declared.public_share is not None and declared.owner is None:
-        return
     frame = read_frame(path, declared.missing_values).astype(object)
     record = frame.index[~public_by_hash(frame, declared.owner, declared.public_share or 0)][0]
+    missing = next(iter(declared.missing_values), "")
+    owners, fewer = frame.get(declared.owner), copies / "fewer-records.csv"
+    left = frame.index != record if owners is None else owners != owners[record]
+    frame[left].to_csv(fewer, index=False, na_rep=missing)
+    yield "fewer records", f"record {record + 1} of {path}, and all of its owner, are removed", fewer
+    if declared.public_share is not None and owners is None:
+        return
     for name, feature in expanded(declared, frame, path).features.items():
         frame.loc[record, name] = "1e6" if feature.number else "1900-01-01" if feature.date else "a value of its own"
     changed = copies / "new-values.csv"
-    frame.to_csv(changed, index=False, na_rep=next(iter(declared.missing_values), ""))
+    frame.to_csv(changed, index=False, na_rep=missing)
     yield "new values", f"record {record + 1} of {path} has values that no other record has", changed
 
 

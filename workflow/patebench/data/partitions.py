@@ -35,7 +35,8 @@ class Change(StrEnum):
     REPLACE = "replace"  # replace the content and the label of one record
     REMOVE = "remove"  # remove one record
     ADD = "add"  # add one record with a new row
-    OWNER = "owner"  # any of these, for any number of records of one owner
+    OWNER = "owner"  # any of these, for any number of records of one owner, who keeps one at least
+    LEAVE = "leave"  # remove all records of one owner, or add an owner
     LABEL = "label"  # replace the label of one record, whose sample is public
 
 
@@ -83,7 +84,7 @@ PARTITIONS.add(
     "patebench.data.partitions:by_owner",
     about="by a hash of each record's owner, by your own file",
     parameter="owners",
-    protects=(Change.OWNER,),
+    protects=(Change.OWNER, Change.LEAVE),
     protection="all records of one owner, replaced, added or removed, and the owner as a whole",
 )
 

@@ -119,11 +119,12 @@ def _together(releases: Sequence[Release]) -> list[tuple[str, str]]:
     by_dataset: dict[str, list[Release]] = {}
     for release in releases:
         by_dataset.setdefault(release.pool["dataset"], []).append(release)
-    return [(in_words(dataset), _total(of_dataset)) for dataset, of_dataset in by_dataset.items()]
+    several = len(by_dataset) > 1
+    return [(in_words(dataset), _total(of_dataset, several)) for dataset, of_dataset in by_dataset.items()]
 
 
-def _total(releases: Sequence[Release]) -> str:
-    """Return a sentence on the total ε of releases from one private data set."""
+def _total(releases: Sequence[Release], several: bool) -> str:
+    """Return a sentence on the total ε of releases from one private data set; `several` if the page has others."""
     bounds = [bound for release in releases for bound in release.bounds]
     totals = [bound for bound in bounds if bound.publishable and bound.accountant == LEDGER]
     if totals:
@@ -132,4 +133,5 @@ def _total(releases: Sequence[Release]) -> str:
         return f"All releases in the ledger together: ε = {epsilon} at δ = {delta} ({worst.source})."
     if len(releases) > 1:
         return "This run makes several releases from the same private data; their ε add up."
-    return "No other release from the same private data is known."
+    others = " If the other data sets on this page hold the same people, their ε add up." if several else ""
+    return f"No other release from the same private data is known.{others}"

@@ -108,7 +108,7 @@ def run(
     changes, protection = protected(parameters.strategy, samples.meta.get("own_rows", False))
     facts = {
         "private": samples.digest,
-        "records": digest_records(samples["x"], samples["y"]),
+        "records": digest_records(samples.arrays.get("images", samples["x"]), samples["y"]),
         "public": others.digest,
         "samples": len(samples["y"]),
         "left_out": left_out,
