@@ -29,13 +29,17 @@ def exported_votes(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Pack a kept run with a leaderboard and exported votes."""
+    """Pack a kept run with a leaderboard and exported votes, beside a table and a figure of an earlier run."""
     folder = tmp_path_factory.mktemp("crate")
+    shutil.copytree(RUN, folder / "run", ignore=shutil.ignore_patterns("records*"))
+    for name in ("tables/audit.csv", "figures/audit.png"):
+        (folder / "run" / name).parent.mkdir(exist_ok=True)
+        (folder / "run" / name).touch()
     (folder / "board" / "entries").mkdir(parents=True)
     for name in ("index.md", "entries/one.json", "notes.txt"):
         (folder / "board" / name).write_text("{}")
     beside = {"leaderboard": folder / "board", "votes": [exported_votes(folder / "digits")]}
-    crate.run(results=RUN, out=folder / "packed", home=ROOT, **beside)
+    crate.run(results=folder / "run", out=folder / "packed", home=ROOT, **beside)
     return folder / "packed"
 
 
@@ -73,6 +77,8 @@ def test_every_file_is_described_and_every_described_file_is_there(entities, pac
     described = {name for name, each in entities.items() if "File" in each["@type"]} - {"ro-crate-metadata.json"}
     there = {path.relative_to(packed).as_posix() for path in packed.rglob("*") if path.is_file()}
     assert described == there - {"ro-crate-metadata.json"}
+    tables = {path.relative_to(RUN).as_posix() for path in (RUN / "tables").iterdir()}
+    assert {name for name in there if name.startswith(("tables/", "figures/"))} == tables, "none of an earlier run"
     beside = {name for name in there if name.startswith(("leaderboard/", "votes/"))}
     votes = {f"votes/digits/{name}" for name in ("votes.npz", "croissant.json")}
     assert beside == {"leaderboard/index.md", "leaderboard/entries/one.json"} | votes

@@ -8,7 +8,7 @@ import hashlib
 import io
 import json
 import mimetypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,8 +23,8 @@ from patebench.core.seeds import Mode
 if TYPE_CHECKING:
     from rocrate.rocrate import ROCrate
 
-#: Results of a run.
-_RESULTS = ("report.html", "rows.json", "manifest.json", "figures/*", "tables/*")
+#: Results of a run, besides the figures and tables that its manifest names.
+_RESULTS = ("report.html", "rows.json", "manifest.json")
 #: Files that the command `leaderboard` writes.
 _BOARD = ("*.md", "*.csv", "*.svg", "entries/*.json")
 #: Files of the workflow.
@@ -62,13 +62,15 @@ def run(
     --leaderboard, the entries and pages that the command `leaderboard` wrote are packed too. A run in release mode is
     refused, because its tables leak information on the private data.
     """
-    manifest = read_manifest(results / "manifest.json")
+    manifest = read_manifest(results / "manifest.json", "figures", "tables")
     if Mode.RELEASE in manifest.get("labels", {}).values():
         raise PatebenchError(
             f"{results} contains a run in release mode, whose tables leak information on the private data; publish only"
             " its labels and its page publishable.html"
         )
-    pages, workflow = _list_files(results, _RESULTS), _list_files(home, _WORKFLOW)
+    # The folder may also contain figures and tables of an earlier run.
+    shown = [f"{kind}/{name}.*" for kind in ("figures", "tables") for name in manifest[kind]]
+    pages, workflow = _list_files(results, [*_RESULTS, *shown]), _list_files(home, _WORKFLOW)
     if "report.html" not in pages:
         raise PatebenchError(f"{results} contains no report.html; give the folder with the page of a complete run")
     pages |= {f"votes/{folder.name}/{place}": path for folder in votes for place, path in _read_export(folder).items()}
@@ -83,7 +85,7 @@ def run(
     click.echo(f"{out} contains the crate of {len(pages)} results")
 
 
-def _list_files(folder: Path, patterns: tuple[str, ...]) -> dict[str, Path]:
+def _list_files(folder: Path, patterns: Iterable[str]) -> dict[str, Path]:
     files = (path for pattern in patterns for path in sorted(folder.glob(pattern)) if path.is_file())
     return {path.relative_to(folder).as_posix(): path for path in files}
 
