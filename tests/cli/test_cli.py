@@ -94,7 +94,10 @@ def test_every_command_explains_itself_and_can_write_a_log(name: str) -> None:
     assert said.exit_code == 0
     assert f"Usage: cli {name}" in said.output
     for option in command.params:
-        assert isinstance(option, click.Argument) or option.help, f"{name} {option.opts}"  # type: ignore[attr-defined]
+        help = isinstance(option, click.Argument) or option.help  # type: ignore[attr-defined]
+        assert help, f"{name} {option.opts}"
+        if option.name == "out":  # the first word decides whether inputs are protected from it
+            assert str(help).startswith(("Output file", "Output folder", "New folder"))
     assert name == "config" or "--log" in {word for option in command.params for word in option.opts}
 
 
@@ -124,6 +127,32 @@ def test_a_fault_is_one_line_and_leaves_nothing(votes: Path, words: list[str], m
     assert message in refused(*given, "--out", out, "--log", log)
     assert not out.exists()
     assert message in log.read_text(), "the log must hold the fault too"
+
+
+@pytest.mark.parametrize(
+    ("words", "output", "other"),
+    [
+        ("aggregate --votes v.npy --seed 0 --stream s --out ./v.npy", "out", "votes"),
+        ("account --votes v.npy --labels x --out link.npy", "out", "votes"),
+        ("aggregate --votes link.npy --log v.npy --out x", "log", "votes"),
+        ("data mine --option loader=npz --option private=v.npy --private v.npy --public x", "private", "option"),
+        ("partition --private x --public y --owners v.npy --out v.npy", "out", "owners"),
+        ("data digits --private z/x --public z/x", "public", "private"),
+        ("secure_share --chunk y --out x --out x", "out", "out"),
+        ("init v.npy --out v.npy", "out", "path"),
+    ],
+)
+def test_no_output_overwrites_an_input_or_another_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, output: str, other: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("v.npy", np.zeros((20, 4), int))
+    Path("link.npy").symlink_to("v.npy")
+    content = Path("v.npy").read_bytes()
+    assert refused(*words.split()).startswith(f"--{output}: ")
+    assert f" is also given as {other if other == 'path' else f'--{other}'} " in refused(*words.split())
+    assert {path.name for path in tmp_path.iterdir()} == {"v.npy", "link.npy"}
+    assert Path("v.npy").read_bytes() == content
 
 
 def test_malformed_options_and_a_forbidden_folder_are_named(votes: Path) -> None:

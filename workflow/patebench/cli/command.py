@@ -4,7 +4,7 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import Parameter, cleandoc, signature
 from pathlib import Path
 from types import NoneType, UnionType
@@ -64,14 +64,35 @@ class TeacherRange(click.ParamType[tuple[int, int]]):
 
 
 class StageCommand(click.Command):
-    """Command that refuses a repeated option, unless the option takes several values."""
+    """Command that refuses an option given twice, unless it takes several values, and an output over another file."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        _, _, given = self.make_parser(ctx).parse_args(list(args))
+        values, _, given = self.make_parser(ctx).parse_args(list(args))
         for option in given:
             if given.count(option) > 1 and not getattr(option, "multiple", False):
                 raise PatebenchError(f"{option.opts[0]} is given twice; give it once")
+        _check_outputs({option: values[option.name or ""] for option in given})
         return super().parse_args(ctx, args)
+
+
+def _check_outputs(values: Mapping[click.Parameter, Any]) -> None:
+    """Raise PatebenchError if an output file is also an input or another output; `values` are texts by option."""
+    named: list[tuple[click.Parameter, str]] = []
+    for option, value in values.items():
+        texts = [text for text in (value if isinstance(value, list | tuple) else [value]) if isinstance(text, str)]
+        named += [(option, text.partition("=")[2] if isinstance(option.type, Assignment) else text) for text in texts]
+    outputs = [(option, text) for option, text in named if _is_output(option)]
+    inputs = [(option, text) for option, text in named if not _is_output(option) and os.path.isfile(text)]
+    for i, (option, path) in enumerate(outputs):
+        for other, text in inputs + outputs[:i]:
+            if os.path.realpath(text) == os.path.realpath(path):
+                line = f"{path} is also given as {other.opts[0]} and would be overwritten; choose another file"
+                raise PatebenchError(line, code="overwrites", where=option.opts[0])
+
+
+def _is_output(option: click.Parameter) -> bool:
+    """Return True if `option` names a file that the command writes; the help of all these begins alike."""
+    return option is _log or (getattr(option, "help", None) or "").startswith("Output file")
 
 
 def stage_command(
