@@ -248,6 +248,9 @@ def test_tab_separated_values_and_unreadable_files(tmp_path: Path) -> None:
     write(tmp_path / "unnamed.csv", PUBLIC, HEADER.removeprefix("id,"))  # as R writes tables with names of rows
     with pytest.raises(ArtefactError, match="more values than its header has names"):
         read_frame(tmp_path / "unnamed.csv", ("",))
+    write(tmp_path / "twice.csv", PUBLIC, HEADER.replace("sex", " age"))  # the space is skipped
+    with refuses("repeated-column", tmp_path / "twice.csv"):
+        read_frame(tmp_path / "twice.csv", ("",))
     (tmp_path / "e.csv").write_bytes(b"\xff\xfe\x00id")
     with pytest.raises(ArtefactError, match="cannot be read as a table"):
         read_frame(tmp_path / "e.csv", ("",))

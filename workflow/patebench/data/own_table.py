@@ -199,9 +199,24 @@ def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
         raise ArtefactError(path, "reading Parquet requires pyarrow", fix) from None
     except Exception as fault:  # parsers raise many kinds of errors
         raise ArtefactError(path, f"it cannot be read as a table ({fault})", "repair the file") from None
+    if suffix in _SEPARATORS:
+        _check_header(path)
     if not len(frame):
         raise ArtefactError(path, "it has no records below the header", "give a table with records")
     return frame
+
+
+def _check_header(path: Path) -> None:
+    """Raise ArtefactError if two columns of a CSV or TSV have one name, which pandas would change to age and age.1."""
+    import pandas as pd
+
+    header = pd.read_csv(
+        path, sep=_SEPARATORS[path.suffix.lower()], dtype=str, header=None, nrows=1, keep_default_na=False,
+        encoding="utf-8-sig", skipinitialspace=True,
+    ).iloc[0]  # fmt: skip
+    if twice := sorted({*header[header.duplicated() & (header != "")]}):
+        fault = f"two columns have the same name: {listing(twice)}"
+        raise ArtefactError(path, fault, "give each column a name of its own", code="repeated-column")
 
 
 def expanded(declared: TableDeclaration, public: "pd.DataFrame", path: Path) -> TableDeclaration:
