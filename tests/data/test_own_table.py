@@ -10,10 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.refusals import refuses
 
+from patebench.cli import cli
+from patebench.config import load as load_configuration
+from patebench.config import validate
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.data.dataset import Dataset
 from patebench.data.declaration import TableDeclaration
@@ -235,6 +239,27 @@ def test_a_proposed_configuration_reads_its_table(tmp_path: Path) -> None:
     assert len(load(tmp_path, False, str(path), table).public.x) == proposal.public_records
     assert text.count("decide") >= 5
     assert len(text.splitlines()) <= 32
+
+
+@pytest.mark.parametrize("name", ["patients", "2024", "null", "A b'c", "größe²", "данные", "x" * 120])
+def test_init_writes_a_sound_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    visits(tmp_path, 80)[0].rename(tmp_path / f"{name}.csv")
+    done = CliRunner().invoke(cli, ["init", f"{name}.csv"])
+    assert done.exit_code == 0, done.exception
+    validate(load_configuration(f"{name}.yaml"))
+
+
+@pytest.mark.parametrize(("name", "fault"), [("{b}", "braces"), ("digits", "choose another name")])
+def test_init_writes_nothing_that_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, fault: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    visits(tmp_path, 80)[0].rename(tmp_path / f"{name}.csv")
+    done = CliRunner().invoke(cli, ["init", f"{name}.csv"])
+    assert str(done.exception).startswith(f"{name}.csv: ")
+    assert fault in str(done.exception)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".csv"]
 
 
 def test_tab_separated_values_and_unreadable_files(tmp_path: Path) -> None:

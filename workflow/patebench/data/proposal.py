@@ -5,6 +5,7 @@ public records are selected first, by the same hash as in the loader.
 """
 
 import math
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -108,7 +109,7 @@ def configuration(path: Path, public: Path | None, proposal: Proposal, people: i
     `path` and `public` are the private and the public file. `people`, the approximate number of people with private
     records, determines the proposed number of teachers.
     """
-    name = "".join(letter if letter.isalnum() else "-" for letter in path.stem.lower()).strip("-") or "table"
+    name = re.sub("[^a-z0-9]+", "-", path.stem.lower())[:80].strip("-") or "own-table"
     pool = max(1, proposal.public_records // 2)
     teachers = next((size for size in (250, 100, 50, 25, 10) if people >= 12 * size), 5)
     sigma = max(2, teachers // 6)
@@ -118,7 +119,7 @@ def configuration(path: Path, public: Path | None, proposal: Proposal, people: i
     yield '# Lines with "decide" are proposals from public records: correct what you know better.'
     yield "seeds: [0, 1, 2]"
     yield "datasets:"
-    yield f"  {name}:"
+    yield f"  {_quoted(name)}:"
     yield "    loader: table"
     yield f"    private: {_quoted(str(path))}"
     if public is not None:
@@ -127,7 +128,7 @@ def configuration(path: Path, public: Path | None, proposal: Proposal, people: i
     yield from (f"      {line}" for line in proposal.lines)
     yield "experiments:"
     yield "  first:"
-    yield f"    dataset: {name}"
+    yield f"    dataset: {_quoted(name)}"
     yield f"    pool: {pool}  # public records that teachers may label; the other half is the test set"
     yield f"    ensembles: [{{teachers: {teachers}, model: random-forest}}]"
     yield f"    mechanisms: {{gnmax: {{sigma: {sigma}}}}}  # more noise: a smaller ε and less accurate labels"

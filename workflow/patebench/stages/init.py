@@ -6,7 +6,7 @@ from typing import Annotated
 import click
 
 from patebench.cli.command import COUNT, FILE, stage_command
-from patebench.core.errors import PatebenchError
+from patebench.core.errors import PatebenchError, located
 from patebench.core.files import write_text
 from patebench.data.proposal import configuration, propose
 from patebench.stages.describe import Label, Owner
@@ -35,6 +35,10 @@ def run(
     --public is a table of public records. Without --public, the records of a fraction of the people in TABLE become
     public, and only these records are read.
     """
+    import yaml
+
+    from patebench.config import validate
+
     share = None if public is not None else public_share
     proposal = propose(public or path, label=label, owner=owner, public_share=share)
     if people is None:
@@ -42,7 +46,10 @@ def run(
     target = out or Path(path.stem + ".yaml")
     if target.exists():
         raise PatebenchError(f"{target} already exists; choose another name with --out", code="exists", where=target)
-    write_text(target, "\n".join(configuration(path, public, proposal, people)) + "\n")
+    text = "\n".join(configuration(path, public, proposal, people)) + "\n"
+    with located(path):
+        validate(yaml.safe_load(text), files=False)
+    write_text(target, text)
     click.echo(f'wrote {target}; read the lines with "decide", then: snakemake --cores all --configfile {target}')
 
 
