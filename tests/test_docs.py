@@ -39,7 +39,8 @@ def said(command: str) -> str:
     # Commands that audit have exit status 1 where something is violated, and so it is shown.
     ended = isinstance(done.exception, SystemExit | None)
     assert ended and done.exit_code <= (words[0] == "audit"), f"{command}: {done.output or done.exception}"  # noqa: PT018
-    return "\n".join(line.rstrip() for line in done.output.rstrip().splitlines())
+    output = done.output.replace(str(Path.cwd()), "/home/you").rstrip()
+    return "\n".join(line.rstrip() for line in output.splitlines())
 
 
 def replayed(block: str) -> str:

@@ -1,5 +1,6 @@
 """Test tables of people: declarations, encoding, division by person, and proposals from public records."""
 
+import shlex
 from datetime import datetime
 from decimal import Decimal
 from itertools import product
@@ -248,6 +249,28 @@ def test_init_writes_a_sound_configuration(tmp_path: Path, monkeypatch: pytest.M
     done = CliRunner().invoke(cli, ["init", f"{name}.csv"])
     assert done.exit_code == 0, done.exception
     validate(load_configuration(f"{name}.yaml"))
+
+
+@pytest.mark.parametrize("in_repository", [True, False])
+def test_the_command_that_init_prints_runs_in_the_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_repository: bool
+) -> None:
+    place, repository = tmp_path / "my data", tmp_path if in_repository else tmp_path / "repository"
+    place.mkdir()
+    repository.mkdir(exist_ok=True)
+    (repository / "Snakefile").touch()
+    table, _ = visits(place, 80)
+    monkeypatch.chdir(tmp_path if in_repository else place)
+    words = ["init", table.relative_to(Path.cwd()), "--public", table.relative_to(Path.cwd()), "--out", "it's.yaml"]
+    said, command = CliRunner().invoke(cli, list(map(str, words))).output.strip().split(": ")
+    assert said.endswith("then" if in_repository else "then in the repository")
+    monkeypatch.chdir(repository)
+    *start, file = shlex.split(command)
+    assert start == ["snakemake", "--cores", "all", "--configfile"]
+    written = load_configuration(file)["datasets"]["patients"]
+    for key in ("private", "public"):
+        assert Path(written[key]).samefile(table)
+        assert Path(written[key]).is_absolute() != in_repository
 
 
 @pytest.mark.parametrize(("name", "fault"), [("{b}", "braces"), ("digits", "choose another name")])

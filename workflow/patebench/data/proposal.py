@@ -115,7 +115,7 @@ def configuration(path: Path, public: Path | None, proposal: Proposal, people: i
     sigma = max(2, teachers // 6)
     queries = min(pool, 100)
     student = f"{{method: supervised, model: logistic, mechanisms: {{gnmax: {{sigma: {sigma}}}}}, queries: {queries}}}"
-    yield f"# Run it: snakemake --cores all --configfile {name}.yaml, then open results/report.html."
+    yield "# A run with this configuration writes results/report.html."
     yield '# Lines with "decide" are proposals from public records: correct what you know better.'
     yield "seeds: [0, 1, 2]"
     yield "datasets:"

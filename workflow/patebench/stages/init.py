@@ -1,5 +1,6 @@
 """Command `init`: write a configuration for a table."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -46,11 +47,15 @@ def run(
     target = out or Path(path.stem + ".yaml")
     if target.exists():
         raise PatebenchError(f"{target} already exists; choose another name with --out", code="exists", where=target)
-    text = "\n".join(configuration(path, public, proposal, people)) + "\n"
+    # Paths in a configuration are relative to the folder of the Snakefile, in which Snakemake runs.
+    base = Path() if Path("Snakefile").exists() else Path.cwd()
+    text = "\n".join(configuration(base / path, public and base / public, proposal, people)) + "\n"
     with located(path):
         validate(yaml.safe_load(text), files=False)
     write_text(target, text)
-    click.echo(f'wrote {target}; read the lines with "decide", then: snakemake --cores all --configfile {target}')
+    where = " in the repository" if base.is_absolute() else ""
+    command = f"snakemake --cores all --configfile {shlex.quote(str(base / target))}"
+    click.echo(f'wrote {target}; read the lines with "decide", then{where}: {command}')
 
 
 command = stage_command(run, click.Argument(["path"], type=FILE, metavar="TABLE"))
