@@ -248,7 +248,9 @@ def test_init_writes_a_sound_configuration(tmp_path: Path, monkeypatch: pytest.M
     visits(tmp_path, 80)[0].rename(tmp_path / f"{name}.csv")
     done = CliRunner().invoke(cli, ["init", f"{name}.csv"])
     assert done.exit_code == 0, done.exception
-    validate(load_configuration(f"{name}.yaml"))
+    run = validate(load_configuration(f"{name}.yaml"))
+    assert run.pages != run.results, "the report of another run stays"
+    assert f"{run.pages}/report.html" in Path(f"{name}.yaml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("in_repository", [True, False])

@@ -115,8 +115,9 @@ def configuration(path: Path, public: Path | None, proposal: Proposal, people: i
     sigma = max(2, teachers // 6)
     queries = min(pool, 100)
     student = f"{{method: supervised, model: logistic, mechanisms: {{gnmax: {{sigma: {sigma}}}}}, queries: {queries}}}"
-    yield "# A run with this configuration writes results/report.html."
+    yield f"# A run with this configuration writes results/{name}-first/report.html."
     yield '# Lines with "decide" are proposals from public records: correct what you know better.'
+    yield f"name: {name}-first"
     yield "seeds: [0, 1, 2]"
     yield "datasets:"
     yield f"  {_quoted(name)}:"
