@@ -1,5 +1,6 @@
 """Mechanisms of other packages: unsuitable objects are refused, and wrong probabilities give no bound."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -67,6 +68,30 @@ PROBABILITIES: dict[str, Callable[[Any], Any]] = {
 def test_wrong_probabilities_give_no_bound(name: str) -> None:
     with pytest.raises(PatebenchError, match="instead of 1"):
         patebench.bounds(VOTES, changed("log_outcome_probabilities", PROBABILITIES[name]), delta=1e-5)
+
+
+#: What is done to the labels, and the words of the refusal.
+LABELS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "a class too high": (lambda labels: labels + 3, "Changed.release returned the label 3 for query"),
+    "below −1": (lambda labels: labels - 9, "Changed.release returned the label -9 for query"),
+    "too few": (lambda labels: labels[1:], "Changed.release returned labels of dtype int32 and shape (2,)"),
+    "floats": (lambda labels: labels / 2, "Changed.release returned labels of dtype float64"),
+    "None": (lambda labels: None, "Changed.release returned labels of dtype object"),
+    "an exception": (fails, "the mechanism Changed raised KeyError: 'colour'; correct it"),
+}
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_wrong_labels_are_refused(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    change, words = LABELS[name]
+    with pytest.raises(PatebenchError, match=re.escape(words)):
+        patebench.label(Votes.from_counts(np.array([[9, 0, 0]] * 3)), changed("release", change), seed=0)
+    assert ("Traceback" in caplog.text) is (change is fails)
+
+
+def test_an_exception_in_a_bound_names_the_mechanism() -> None:
+    with pytest.raises(PatebenchError, match="the mechanism Changed raised KeyError"):
+        patebench.bounds(VOTES, changed("log_outcome_probabilities", fails), delta=1e-5)
 
 
 def test_what_is_sound_passes() -> None:
@@ -164,3 +189,27 @@ def test_a_package_that_can_not_be_used_is_named(
     assert (
         "registers 'toy' in the unknown entry-point group patebench.mechanism (did you" in checked.stderr
     ) is wrong_group
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("body", "words"), [("return votes.plurality + 3", "Toy.release returned the label"), ("1 / 0", "Toy raised Zero")]
+)
+def test_wrong_labels_of_a_package_stop_the_command_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, words: str
+) -> None:
+    source = (Path(__file__).parents[2] / "docs" / "template" / "src" / "patebench_coin.py").read_text()
+    source += f"\n\nclass Toy(Coin):\n    def release(self, votes, rng):\n        {body}\n"
+    install(tmp_path, "[patebench.mechanisms]\ntoy = toy_module:Toy\n", toy_module=source)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    np.save(tmp_path / "counts.npy", VOTES.counts)
+    log, out = tmp_path / "log", tmp_path / "labels.npz"
+    asked = ["aggregate", "--votes", tmp_path / "counts.npy", "--mechanism", "toy", "--chance", "0.5", "--seed", "0"]
+    done = subprocess.run(
+        [PATEBENCH, *asked, "--stream", "s", "--out", out, "--log", log], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert words in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+    assert ("Traceback" in log.read_text()) is ("raised" in words)
+    assert not out.exists()

@@ -126,7 +126,7 @@ def label(
     draws = Draws(None if seed is None else check_whole("seed", seed, 0, _LARGEST_SEED), "label")
     all_votes = _convert_votes(votes, classes, teachers)
     check_abstentions(checked, all_votes)
-    labels = checked.release(all_votes, draws.source())
+    labels = checked.draw(all_votes, draws.source())["labels"]
     if (frame := frame_of(votes)) is None:
         return labels
     import pandas as pd

@@ -4,9 +4,11 @@ All other code uses mechanisms through this interface only, whether a mechanism 
 abstains, or has only a claimed bound.
 """
 
+import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import Field, dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple
@@ -27,12 +29,14 @@ from patebench.accounting.votes import Counts, Votes, WeightedVotes
 from patebench.core.bound import Adjacency, Bound, Conversion, check_delta
 from patebench.core.checks import check_real, quote
 from patebench.core.entropy import Rehearsal
-from patebench.core.errors import PatebenchError
+from patebench.core.errors import PatebenchError, in_one_line
 from patebench.core.registry import nearest
 from patebench.core.seeds import Source
 from patebench.core.spelling import parameters_slug
-from patebench.core.text import in_json
+from patebench.core.text import in_json, plural
 from patebench.mechanisms import MECHANISMS
+
+log = logging.getLogger("patebench")
 
 #: Label that means "no answer"; as an index it selects the last column of the outcome probabilities.
 NO_ANSWER = -1
@@ -144,6 +148,28 @@ class Mechanism(ABC):
     def released(self, votes: Votes, rng: Source) -> dict[str, NDArray[Any]]:
         """Draw all released arrays: "labels" and, for some mechanisms, "noisy_counts" or the teachers' "reports"."""
         return {"labels": self.release(votes, rng)}
+
+    def draw(self, votes: Votes, rng: Source) -> dict[str, NDArray[Any]]:
+        """Return the result of `released` after checks.
+
+        Raises
+        ------
+        PatebenchError
+            If the method raises another exception, or if the labels are not one class or NO_ANSWER per query.
+        """
+        with _one_line_faults(self):
+            arrays = self.released(votes, rng)
+            labels: NDArray[Any] = np.asarray(arrays["labels"])
+        if labels.dtype.kind != "i" or labels.shape != (votes.queries,):
+            fault = f"labels of dtype {labels.dtype} and shape {labels.shape}"
+        elif (wrong := (labels < NO_ANSWER) | (labels >= votes.classes)).any():
+            fault = f"the label {labels[query := int(np.argmax(wrong))]} for query {query}"
+        else:
+            return {**arrays, "labels": labels}
+        raise PatebenchError(
+            f"{type(self).__name__}.release returned {fault}; return {plural(votes.queries, 'signed integer')} from 0"
+            f" to {votes.classes - 1}, or {NO_ANSWER} for no answer"
+        )
 
     def student_labels(self, votes: Votes) -> Labels:
         """Return a fallback label per query, (queries,), for the student if the mechanism does not answer the query.
@@ -260,15 +286,16 @@ class Mechanism(ABC):
             )
         requested = check_queries(queries, votes.queries)
         with_curve = check_queries([*requested, *curve], votes.queries)
-        stated, sanitised = self.accountants(votes), self.sanitised(votes, noise) if noise else []
-        if discrete:
-            stated, sanitised = valid_for_discrete_noise(stated), valid_for_discrete_noise(sanitised)
-        if adaptive:
-            stated = valid_for_adaptive_queries(stated)
-        if publishable is not None:
-            stated, sanitised = ([a for a in some if a.publishable is publishable] for some in (stated, sanitised))
-        bounds = [bound for accountant in stated for bound in accountant.bounds_of_both(with_curve, delta)]
-        bounds += [bound for accountant in sanitised for bound in accountant.bounds(requested, delta)]
+        with _one_line_faults(self):
+            stated, sanitised = self.accountants(votes), self.sanitised(votes, noise) if noise else []
+            if discrete:
+                stated, sanitised = valid_for_discrete_noise(stated), valid_for_discrete_noise(sanitised)
+            if adaptive:
+                stated = valid_for_adaptive_queries(stated)
+            if publishable is not None:
+                stated, sanitised = ([a for a in some if a.publishable is publishable] for some in (stated, sanitised))
+            bounds = [bound for accountant in stated for bound in accountant.bounds_of_both(with_curve, delta)]
+            bounds += [bound for accountant in sanitised for bound in accountant.bounds(requested, delta)]
         return [replace(bound, adjacency=Adjacency.REPLACE_LABEL) for bound in bounds] if votes.labels_only else bounds
 
     @classmethod
@@ -288,6 +315,21 @@ class Mechanism(ABC):
     def slug(self) -> str:
         """Return the parameters as one path component, such as "gamma-0.05"."""
         return parameters_slug(self.parameters())
+
+
+@contextmanager
+def _one_line_faults(mechanism: Mechanism) -> Iterator[None]:
+    """Convert an unexpected exception of a method of `mechanism` to a PatebenchError, and log its traceback."""
+    try:
+        yield
+    except (PatebenchError, OSError, MemoryError):
+        raise
+    except Exception as fault:  # a mechanism of another package may raise anything
+        name = type(mechanism).__name__
+        log.error("the mechanism %s raised an exception", name, exc_info=fault)
+        raise PatebenchError(
+            f"the mechanism {name} raised {in_one_line(fault)}; correct it: the log (--log) contains the traceback"
+        ) from None
 
 
 def checked_probabilities(mechanism: Mechanism, log_p: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -367,7 +409,7 @@ def check_drawable(mechanism: Mechanism, votes: Votes) -> None:
     if votes.predictions is not None:
         artificial_votes = artificial_votes.with_predictions(votes.predictions[:1])
     for most in (True, False):
-        mechanism.released(replace(artificial_votes, rounds=(1,) if votes.rounds else ()), Rehearsal(most))
+        mechanism.draw(replace(artificial_votes, rounds=(1,) if votes.rounds else ()), Rehearsal(most))
 
 
 def check_abstentions(mechanism: Mechanism, votes: Votes) -> None:

@@ -99,7 +99,7 @@ def run(
             )
         cost = cost_per_query(mechanism, checked, all_votes.teachers, all_votes.classes) if limit else None
         facts["entries"] = place.write_down(source, out, mechanism, checked, all_votes, budget=limit)
-        arrays = checked.released(all_votes, draws.source())
+        arrays = checked.draw(all_votes, draws.source())
         if limit is not None and cost is not None:
             arrays["labels"], asked = labels_within(cost, arrays["labels"], *limit)
             if "reports" in arrays:
@@ -118,7 +118,7 @@ def run(
         chosen = queries.votes(all_votes)
         facts |= queries.facts()
         facts["entries"] = place.write_down(source, out, mechanism, checked, chosen, adaptive=True)
-        released = checked.released(chosen, draws.source())
+        released = checked.draw(chosen, draws.source())
         # Queries that the teachers do not answer keep the student's own prediction.
         own = np.where(released["labels"] == NO_ANSWER, checked.student_labels(chosen), NO_ANSWER)
         arrays = {"labels": np.maximum(released["labels"], own), "queries": queries.positions, "kept": own != NO_ANSWER}
