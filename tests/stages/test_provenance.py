@@ -1,6 +1,7 @@
 """Test that inputs of different origin are refused by every layout and by every stage with several inputs."""
 
 import re
+import shutil
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -36,6 +37,7 @@ from patebench.stages import (
     join_votes,
     name_clusters,
     partition,
+    secure_share,
     select_queries,
     split,
     train_baseline,
@@ -137,6 +139,7 @@ PETDL = PetdlParameters(form="published", noise=1.0, delta=1e-5)
 TRUE_LABELS = {"private": None, "true_labels": 5, "training": LearnerParameters(model="logistic")}
 DPSGD = DpsgdParameters(form="linear", epsilon=1, delta=1e-5)
 KNN = PrivateKnnParameters(form="sound", rate=0.5, neighbours=5, threshold=2, sigma1=1, sigma2=1, queries=5, delta=1e-5)
+DELTA = AccountParameters(delta=1e-5)
 MEAN = FeatureMethodParameters(method="dppl-mean", epsilon=1, delta=1e-5)
 
 # Stage, inputs of any origin, inputs that are exchanged in turn (* for several files), and settings.
@@ -153,7 +156,7 @@ STAGES: list[tuple[ModuleType, str, str, dict[str, Any]]] = [
     (train_dpsgd, "private test", "pool encoder", {"training": DPSGD}),
     (train_private_knn, "private test", "pool truth encoder", {"parameters": KNN}),
     (train_on_features, "private test", "pool truth encoder", {"parameters": MEAN}),
-    (account, "", "votes labels", {"accounting": AccountParameters(delta=1e-5)}),
+    (account, "", "votes labels", {"accounting": DELTA}),
 ]
 CASES = [
     pytest.param(stage, f"{others} {exchanged}", other.removeprefix("*"), settings, id=f"{stage.__name__}-{other}")
@@ -180,6 +183,30 @@ def test_a_stage_refuses_an_input_of_another_origin(
     with refuses("mismatch"):
         run(worlds[0], stage, inputs, (other, worlds[1]), **settings, out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("other", ["partition", "pool"])
+def test_votes_that_were_copied_from_another_run_give_no_labels(
+    worlds: tuple[World, World], tmp_path: Path, other: str
+) -> None:
+    """The votes are those of the second run, but the partition or the pool in their folder is that of the first."""
+    folder, noise = tmp_path / "run", {"mechanism": "gnmax", "parameters": {"sigma": 1.0}}
+    shutil.copytree(worlds[1].folder, folder)
+    votes, ledger = folder / "ensemble" / "votes.npz", tmp_path / "ledger"
+    votes.parent.mkdir()
+    shutil.copy(worlds[1]["votes"], votes)
+    aggregate.run(votes=votes, **noise, **worlds[1].named, out=tmp_path / "sound.npz")
+    shutil.copy(worlds[0][other], folder)
+    with refuses("mismatch", votes):
+        aggregate.run(votes=votes, **noise, release=True, ledger=ledger, out=tmp_path / "out.npz")
+    with refuses("mismatch", votes):
+        account.run(votes=votes, labels=worlds[1]["labels"], accounting=DELTA, out=tmp_path / "out.npz")
+    with refuses("mismatch", folder / "chunk.npz"):
+        noise = {"mechanism": "distributed-gnmax", "parameters": {"sigma": 1.0, "tolerance": 0.0}, "teachers": 4}
+        shares = [tmp_path / "out.npz", tmp_path / "other.npz"]
+        secure_share.run(chunk=folder / "chunk.npz", **noise, **worlds[1].named, out=shares)
+    assert not ledger.exists()
+    assert not (tmp_path / "out.npz").exists()
 
 
 @pytest.mark.slow

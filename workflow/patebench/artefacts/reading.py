@@ -13,8 +13,18 @@ from patebench.accounting.votes import Votes, WeightedVotes
 from patebench.core.checks import NotFiniteError, check_finite
 from patebench.core.errors import ArtefactError, PatebenchError, located
 from patebench.core.fields import show
-from patebench.core.files import Artefact, read_arrays
-from patebench.core.formats import ENCODER, LAYOUTS, PARTITION, PARTITION_FACTS, QUERIES, SAMPLES, VOTES, VOTING_FACTS
+from patebench.core.files import Artefact, read_arrays, read_facts
+from patebench.core.formats import (
+    ENCODER,
+    LAYOUTS,
+    PARTITION,
+    PARTITION_FACTS,
+    POOL,
+    QUERIES,
+    SAMPLES,
+    VOTES,
+    VOTING_FACTS,
+)
 from patebench.core.progress import progress
 from patebench.data.division import hash_samples
 from patebench.data.partitions import Change, check_disjoint
@@ -23,6 +33,9 @@ from patebench.models import MODELS, Learner, on_queries, weighted
 
 #: Number of samples for which predictions of a fitted learner are checked; a diverged learner predicts NaN for all.
 _CHECKED_SAMPLES = 1000
+
+#: Length of a stored SHA-256 digest.
+_DIGEST_LENGTH = 64
 
 #: Advice about files of rounds that do not belong together.
 OF_ROUNDS = "pass the files of one sequence of rounds, first round first, or run snakemake again"
@@ -96,6 +109,24 @@ def check_together(**inputs: Artefact | Sequence[Artefact] | None) -> None:
         for parent in LAYOUTS[artefact.meta["kind"]].parents:
             digest, path = origins.setdefault(parent, (artefact.meta.get(parent), artefact.path))
             artefact.require(parent, digest, str(path))
+
+
+def check_in_place(source: Artefact) -> None:
+    """Raise ArtefactError if a CHUNK or VOTES was copied from another run or data set over the right file.
+
+    The digests of its partition and pool are compared with the files of these names in its folder or the nearest folder
+    above. Without such a file, and for votes of a table, there is nothing to compare.
+    """
+    for parent, layout in (("partition", PARTITION), ("pool", POOL)):
+        files = (folder / f"{parent}.npz" for folder in source.path.parents)
+        path = next((file for file in files if file.is_file()), None)
+        if path is None or len(str(source.meta[parent])) != _DIGEST_LENGTH or source.meta["kind"] == "table":
+            continue
+        try:
+            digest = read_facts(path, layout).get("digest")
+        except ArtefactError:  # a damaged file, or one of another program
+            continue
+        source.require(parent, digest, str(path))
 
 
 @contextmanager

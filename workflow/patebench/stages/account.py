@@ -13,7 +13,7 @@ from patebench.accounting.accountant import DirectAccountant, check_queries
 from patebench.accounting.sanitised import SanitisingNoise
 from patebench.accounting.sanitised import seeded as seeded_noise
 from patebench.accounting.votes import Votes
-from patebench.artefacts.reading import Selected, check_drawn_from
+from patebench.artefacts.reading import Selected, check_drawn_from, check_in_place
 from patebench.artefacts.votes_file import read_source, report_sizes, table_options
 from patebench.cli.command import SEED, processes, stage_command
 from patebench.config.parameters import AccountParameters
@@ -87,6 +87,7 @@ def run(
     """
     source, all_votes = read_source(votes, classes is not None, classes, teachers)
     report_sizes(source, all_votes)
+    check_in_place(source)
     label_set = read_arrays(labels, LABELS)
     check_drawn_from(label_set, source, all_votes)
     labelled = label_set.arrays.get("queries", np.arange(len(label_set["labels"])))

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from patebench.artefacts.reading import OF_ROUNDS, Selected, check_distinct, partition_facts
+from patebench.artefacts.reading import OF_ROUNDS, Selected, check_distinct, check_in_place, partition_facts
 from patebench.artefacts.votes_file import read_source, report_sizes, table_options
 from patebench.cli.command import ledgered, mechanism, seeded_or_release, stage_command
 from patebench.cli.mechanism_options import MechanismCommand
@@ -71,6 +71,7 @@ def run(
     refuse_second_release(out, draws.mode)
     source, all_votes = read_source(votes, classes is not None, classes, teachers)
     report_sizes(source, all_votes)
+    check_in_place(source)
     check_protects(source, draws.mode)
     check_abstentions(checked, all_votes)
     check_size_of_delta(draws.mode, all_votes.teachers, delta, ledger_delta, votes=source)

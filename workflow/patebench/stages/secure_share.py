@@ -11,7 +11,7 @@ from typing import Annotated
 import numpy as np
 
 from patebench.accounting.votes import Votes
-from patebench.artefacts.reading import may_abstain, partition_facts, protects_labels_only, voting_facts
+from patebench.artefacts.reading import check_in_place, may_abstain, partition_facts, protects_labels_only, voting_facts
 from patebench.cli.command import COUNT, ledgered, mechanism, seeded_or_release, stage_command
 from patebench.cli.mechanism_options import MechanismCommand
 from patebench.core.entropy import Draws, uniform_words
@@ -51,6 +51,7 @@ def run(
     place = Place.of(draws.mode, ledger, ledger_budget, ledger_delta, private)
     noise_shares = secure_mechanism(mechanism, parameters, teachers)
     source = read_arrays(chunk, CHUNK)
+    check_in_place(source)
     numbers, classes = source["teachers"], int(source.meta["classes"])
     if numbers.max() >= teachers:
         fault = f"it contains teacher number {numbers.max()}, counted from 0, but --teachers is {teachers}"
