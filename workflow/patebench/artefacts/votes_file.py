@@ -14,7 +14,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.votes import MOST_VOTES, Votes, check_table
+from patebench.accounting.votes import ABSTAINED, MOST_VOTES, Votes, check_table
 from patebench.artefacts.reading import read_votes
 from patebench.cli.command import CLASSES, COUNT
 from patebench.core.errors import ArtefactError, PatebenchError, located
@@ -98,7 +98,7 @@ def _read_table(path: Path, labels: bool, classes: int | None) -> Votes:
             " --votes"
         )
     is_array = _first_bytes(path).startswith(np.lib.format.MAGIC_PREFIX)
-    table = _to_integers(path, _read_array(path) if is_array or _is_plain_archive(path) else _read_csv(path))
+    table = _to_integers(path, _read_array(path) if is_array or _is_plain_archive(path) else _read_csv(path), classes)
     with located(path):
         # Votes are (teachers, queries), counts (queries, classes).
         if classes is not None:
@@ -110,10 +110,11 @@ def _read_table(path: Path, labels: bool, classes: int | None) -> Votes:
 def _read_csv(path: Path) -> NDArray[Any]:
     """Return the table in a CSV file, with or without header."""
     try:
-        lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+        text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise PatebenchError(f"{path} is neither a .npy file nor CSV; save the array with numpy.save") from None
-    first = lines[0].split(",") if lines else []
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    first = lines[0][1].split(",") if lines else []
     names = [cell for cell in first if not _is_number(cell)]
     if first and not first[0].strip("\"' "):
         raise PatebenchError(
@@ -126,9 +127,16 @@ def _read_csv(path: Path) -> NDArray[Any]:
     if len(lines) <= bool(names):
         raise PatebenchError(f"{path} contains no numbers; give a table of numbers, or save the array with numpy.save")
     try:
-        return np.loadtxt(lines[bool(names) :], delimiter=",", comments=None, ndmin=2)
+        return np.loadtxt([line for _, line in lines[bool(names) :]], delimiter=",", comments=None, ndmin=2)
     except ValueError as fault:
         words = str(fault).partition("; ")[0]
+        for number, line in reversed(lines[bool(names) :]):  # NumPy does not count all lines
+            cells = line.split(",")
+            if len(cells) != len(first):
+                words = f"line {number} contains {plural(len(cells), 'value')} instead of {len(first)}"
+            for cell in cells:
+                if not _is_number(cell):
+                    words = f"line {number} contains {cell.strip()[:40]!r}"
         raise PatebenchError(
             f"{path} is not a table of numbers ({words}); write whole numbers separated by commas"
         ) from None
@@ -178,9 +186,12 @@ def _read_array(path: Path) -> NDArray[Any]:
     return array
 
 
-def _to_integers(path: Path, array: NDArray[Any]) -> NDArray[np.integer]:
-    """Return the table `array` from `path` as integers; raise PatebenchError if it cannot be votes or counts."""
-    fault = ""
+def _to_integers(path: Path, array: NDArray[Any], classes: int | None) -> NDArray[np.integer]:
+    """Return the table `array` from `path` as integers: votes among `classes` classes or, if it is None, counts.
+
+    Raise PatebenchError if the table contains anything else.
+    """
+    fault, limit = "", classes or MOST_VOTES
     if array.ndim != 2:
         words = "save one of two dimensions: queries × classes, or teachers × queries with --classes"
         fault = f"an array of shape {array.shape}; {words}"
@@ -188,12 +199,13 @@ def _to_integers(path: Path, array: NDArray[Any]) -> NDArray[np.integer]:
         fault = f"an array of shape {array.shape}, which has no votes; save one of at least one query"
     elif array.dtype.kind not in "iuf":
         fault = f"an array of dtype {array.dtype}; save integers"
-    elif array.dtype.kind == "f" and not np.isfinite(array).all():
-        fault = "NaN or infinite values; votes are whole numbers"
-    elif array.min() < 0 or array.max() >= MOST_VOTES:
-        fault = f"values from {array.min()} to {array.max()}; use numbers from 0 to {MOST_VOTES - 1}"
-    elif array.dtype.kind == "f" and (fractions := array[array % 1 != 0]).size:
-        fault = f"fractions such as {fractions[0]:g}; votes are whole numbers"
+    elif (wrong := ~((array >= 0) & (array < limit) & (array == np.trunc(array)))).any():  # NaN is wrong, too
+        row, column = map(int, np.argwhere(wrong)[0])
+        silent = ", as votes of your own file cannot abstain" if classes and array[row, column] == ABSTAINED else ""
+        fault = (
+            f"{array[row, column]} in row {row}, column {column} (counted from 0); use whole numbers from 0 to "
+            f"{limit - 1}{silent}"
+        )
     if fault:
         raise PatebenchError(f"{path} contains {fault}")
     return array.astype(np.int64) if array.dtype.kind == "f" else array
