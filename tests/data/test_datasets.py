@@ -149,6 +149,7 @@ NPZ_FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         "samples 1 and 5 have the same row number 0",
     ),
     "NaN": ({"x": np.full((6, 2), np.nan), "y": Y}, r"public\.npz: 12 values .* in row 0, column 0"),
+    "beyond float32": ({"x": np.full((6, 2), 1e200), "y": Y}, r"are NaN, infinite or beyond ±3\.4e38; replace"),
     "nothing": ({"x": images(0, 9, 9), "y": Y[:0]}, "there are no samples"),
     "pickled": ({"x": np.array([{}] * 6), "y": Y}, "pickled objects, which are never loaded"),
 }  # fmt: skip

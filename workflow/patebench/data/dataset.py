@@ -61,7 +61,7 @@ class LabelledSamples:
             row, column = map(int, np.argwhere(~finite)[0])
             raise PatebenchError(
                 f"{plural(int((~finite).sum()), 'value')} of the samples, for example in row {row}, column {column}"
-                " (counted from 0), are NaN or infinite; replace these values or drop the samples",
+                " (counted from 0), are NaN, infinite or beyond ±3.4e38; replace these values or drop the samples",
                 code="not-finite",
             )
         for name, numbers in (("rows", self.rows), ("owners", self.owners)):
