@@ -120,7 +120,8 @@ def test_more_queries_than_anybody_asks():
     [
         (("gnmax", {"sigma": 1.0}, 0.5, DELTA), "one query costs ε = "),
         (("gnmax", {"sigma": 1.0}, 0.5, DELTA, 10), "exactly one parameter of"),
-        (("gnmax", {}, 0.5, DELTA), "lacks its parameter 'sigma'"),
+        (("gnmax", {}, 0.5, DELTA), r"lacks its parameter 'sigma'; give it, or give queries \(--queries\)"),
+        (("gnmax", {"sigm": 1.0}, 0.5, DELTA), "did you mean 'sigma'"),
         (("gnmax", {"sigm": 1.0}, 0.5, DELTA, 10), "did you mean 'sigma'"),
         (("confident-gnmax", {"sigma1": 1.0, "sigma2": 1.0}, 0.5, DELTA, 10), "threshold .* does not change ε"),
         (("confident-gnmax", {"threshold": 1.0, "sigma1": 1.0}, 0.5, DELTA, 10), "sigma2 .* above the target"),

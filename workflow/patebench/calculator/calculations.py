@@ -101,6 +101,10 @@ def solve(
         no discrete form.
     """
     if queries is None:
+        names = set(MECHANISMS.load(mechanism).parameter_names())
+        if set(parameters) < names and len(missing := names - set(parameters)) == 1:
+            line = f"the mechanism '{mechanism}' lacks its parameter '{missing.pop()}'"
+            raise PatebenchError(f"{line}; give it, or give queries (--queries) to find it")
         return queries_for(make_mechanism(mechanism, parameters), mechanism, epsilon, delta, classes, teachers, release)
     _check(epsilon, delta)
     kind: type[Mechanism] = MECHANISMS.load(mechanism)
