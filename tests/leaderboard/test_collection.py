@@ -125,6 +125,7 @@ def test_the_command_prints_a_line_per_problem(tmp_path: Path) -> None:
     (assessed,) = json.loads(done.stdout)
     assert assessed["status"] == "proved"
     assert assessed["worst_case"]["epsilon"] == pytest.approx(3.3414, abs=1e-3)
+    assert str(run(own, "nope.json").exception).startswith("nope.json: this file does not exist")
 
 
 @pytest.mark.slow

@@ -23,6 +23,8 @@ def run(*, files: tuple[Path, ...], as_json: Json) -> None:
 
     rejected, results = False, []
     for file in files:
+        if not file.exists():
+            raise PatebenchError("this file does not exist; give the path of an entry", code="missing-file", where=file)
         try:
             assessed = assess(read_entry(file), file.parent)
         except PatebenchError as fault:
