@@ -108,6 +108,7 @@ def test_nothing_in_a_folder_of_somebody_else_is_to_be_deleted(tmp_path: Path) -
         (tmp_path / name).write_text(text)
     found = check(tmp_path)
     assert (len(found.faults), found.leftovers) == (7, [])
+    assert any("move this one away and run snakemake again" in fault for fault in found.faults)
     assert all("delete" not in fault and "give the right file" in fault for fault in found.faults), found.faults
 
 

@@ -83,7 +83,8 @@ def _fix(path: Path) -> str:
     if is_own_file(path):
         return "delete the file and run snakemake again to recreate it"
     return (
-        "patebench did not write this file, or its first bytes are damaged: give the right file or restore a good copy"
+        "patebench did not write this file, or its first bytes are damaged: give the right file, or move this one"
+        " away and run snakemake again"
     )
 
 

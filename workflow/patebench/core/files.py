@@ -341,7 +341,9 @@ def _wrong_kind(path: Path, kind: object, expected: str) -> ArtefactError:
 
 def _check_present(path: Path) -> None:
     if not path.is_file():
-        raise ArtefactError(path, "this file does not exist", "run snakemake to create it", code="missing-file")
+        raise ArtefactError(
+            path, "this file does not exist", "give the right path, or run snakemake to create it", code="missing-file"
+        )
     if path.stat().st_size == 0:
         raise ArtefactError(path, "it is empty", code="empty")
 
