@@ -3,6 +3,7 @@
 import copy
 import re
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from tests.refusals import refuses
 
 from patebench.config import Run, load, validate
+from patebench.config.artefacts import Ensemble, Setting
 from patebench.config.parameters import SplitParameters
 from patebench.config.schema import page, schema, schema_text
 
@@ -554,3 +556,24 @@ def test_what_does_not_go_with_selected_queries_or_abstaining_teachers_is_refuse
 ) -> None:
     with refuses(code, f"experiments.one.{below}"):
         one_vote(**changes)
+
+
+def test_comparisons_of_settings_grow_linearly_with_the_grid(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[object] = []
+    for kind in (Setting, Ensemble):
+
+        def equal(self: Any, other: object, same: Callable[[Any, object], bool] = kind.__eq__) -> bool:
+            compared.append(self)
+            return same(self, other)
+
+        monkeypatch.setattr(kind, "__eq__", equal)
+
+    def comparisons(n: int) -> int:
+        grid = {"gnmax": {"sigma": [float(i) for i in range(1, n + 1)]}}
+        student = GOOD["experiments"]["demo"]["students"][0] | {"mechanisms": grid}
+        changes = {"mechanisms": grid, "students": [student], "audit": {"runs": 1000}}
+        compared.clear()
+        validate({**GOOD, "experiments": {"demo": twin(**changes)}})
+        return len(compared)
+
+    assert comparisons(40) < 2.2 * comparisons(20)

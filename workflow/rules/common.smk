@@ -154,7 +154,7 @@ def gathered(kind, folder):
     Example for "labels": "gnmax/sigma-5" and "gnmax/sigma-5/supervised_mlp/round-0_random-100". Rounds with their own
     votes are not included; `collect_in_round` reads them.
     """
-    return lambda wildcards: RUN.gathered[folder.format(**wildcards)].get(kind, [])
+    return lambda wildcards: list(RUN.gathered[folder.format(**wildcards)].get(kind, ()))
 
 
 def rounds_so_far(wildcards):

@@ -4,7 +4,7 @@ The settings are checked against the requirements of the mechanisms and against 
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -349,9 +349,9 @@ class _Expansion:
         """Add students of `label_sets`; each learns from the labels of the first T queries, for a T in `accounted`."""
         for where, settings in _keyed_entries(f"{self.where}.students", self.settings.students):
             parameters = StudentParameters.of(settings)
-            chosen = _select_ensembles(where, settings.teachers, [labels.ensemble for labels in label_sets])
+            chosen = {*_select_ensembles(where, settings.teachers, [labels.ensemble for labels in label_sets])}
             numbers = self._accounted_queries(where, settings.queries, accounted)
-            wanted = mechanism_settings(f"{where}.mechanisms", settings.mechanisms)
+            wanted = dict.fromkeys(mechanism_settings(f"{where}.mechanisms", settings.mechanisms))
             declared = dict.fromkeys(labels.setting.name for labels in label_sets)
             for setting in wanted:
                 path = f"{where}.mechanisms.{setting.mechanism}"
@@ -457,7 +457,7 @@ class _Expansion:
     def _audits(self, settings: AuditSettings, label_sets: Sequence[LabelSet], accounted: Sequence[int]) -> None:
         """Add an audit for each pair of a mechanism and an ensemble in `label_sets`."""
         where, delta = f"{self.where}.audit", self.settings.accounting.delta
-        chosen = _select_ensembles(where, settings.teachers, [labels.ensemble for labels in label_sets])
+        chosen = {*_select_ensembles(where, settings.teachers, [labels.ensemble for labels in label_sets])}
         queries = sorted(self._accounted_queries(where, settings.queries, accounted))
         agreed = {"runs": settings.runs, "confidence": settings.confidence, "delta": delta}
         for ensemble, setting in dict.fromkeys((labels.ensemble, labels.setting) for labels in label_sets):
@@ -523,13 +523,13 @@ def mechanism_settings(where: str, grid: Grid) -> list[Setting]:
     return settings
 
 
-def check_among(where: str, value: object, allowed: Iterable[Any], what: str) -> None:
+def check_among(where: str, value: object, allowed: Collection[Any], what: str) -> None:
     """Raise PatebenchError if `value` is not in `allowed`.
 
     The message starts with the configuration key `where`, followed by "`value` is not `what`".
     """
-    names = list(map(str, allowed := list(allowed)))
     if value not in allowed:
+        names = list(map(str, allowed))
         line = f"{show(value)} is not {what}{nearest(value, names)}; choose one of {', '.join(names)}"
         raise PatebenchError(line, code="unknown-name", where=where)
 

@@ -89,7 +89,7 @@ class Run:
     own_files: dict[str, list[str]] = field(default_factory=dict)
     without_pool: set[str] = field(default_factory=set)
     audited_votes: dict[str, list[str]] = field(default_factory=dict)
-    gathered: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    gathered: dict[str, dict[str, dict[str, None]]] = field(default_factory=dict)
     records: dict[str, list[str]] = field(default_factory=dict)
     contents: dict[str, set[tuple[str, Any]]] = field(default_factory=dict)
     copies: dict[str, str] = field(default_factory=dict)
@@ -402,8 +402,8 @@ class Run:
         """
         kinds = self.gathered.setdefault(voters, {})
         below = name.removeprefix(voters).lstrip("/")
-        if kind and below not in (known := kinds.setdefault(kind, [])):
-            known.append(below)
+        if kind:
+            kinds.setdefault(kind, {})[below] = None
         self._add("collect", voters, "collected.json", {}, record_kind="collected")
 
     def _note_subject(self, data: Data, subject: str, value: Any = None) -> None:
