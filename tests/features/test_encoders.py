@@ -9,6 +9,7 @@ from patebench.core.errors import PatebenchError
 from patebench.features import ENCODERS, Encoder, contrast, learns_nothing, patches, principal_axes
 from patebench.features.principal_axes import PrincipalAxes
 
+TOP = np.finfo(np.float32).max
 RNG = np.random.default_rng(0)
 SAMPLES = {
     "images": RNG.integers(0, 256, (24, 3, 12, 16), dtype=np.uint8),
@@ -42,6 +43,24 @@ def test_features_are_the_same_in_any_batch_and_from_a_file(
     np.testing.assert_array_equal(again.features_alone(x[::-3].copy()), alone[::-3])
     np.testing.assert_allclose(encoder.features(x), alone, atol=0.02)
     assert np.linalg.norm(alone, axis=1).max() <= 1 + 1e-6
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize(("name", "kind"), CASES)
+def test_extreme_records_have_finite_features_of_at_most_unit_length(
+    name: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = SAMPLES[kind].copy()
+    if kind == "tables":
+        pool[:, 0], pool[:, 1] = 7, np.where(np.arange(len(pool)) < 13, TOP, -TOP)
+        records = np.outer([0, 1e-45, 1e30, TOP], [1, -1, 1, -1, 0]).astype(np.float32)
+        records = np.concatenate([records, -records])
+    else:
+        records = np.zeros((3, *pool.shape[1:]), np.uint8)
+        records[1], records[2, ..., ::2] = 255, 255
+    monkeypatch.setitem(SAMPLES, kind, pool)
+    vectors = learnt(name, kind, monkeypatch).features_alone(records)
+    assert np.linalg.norm(vectors, axis=1).max() <= 1 + 1e-6
 
 
 @pytest.mark.parametrize(("name", "kind"), CASES)

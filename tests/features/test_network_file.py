@@ -68,6 +68,25 @@ class Infinite(Linear):
         return x.flatten(1).log()
 
 
+class Extreme(Linear):
+    """Network whose output for an image with the first pixel 255 is extreme in the way of the number `fault`."""
+
+    def __init__(self, fault: int) -> None:
+        super().__init__()
+        self.fault = fault
+
+    def forward(self, x: Tensor) -> Tensor:
+        flat = x.flatten(1).double()
+        if float(flat[0, 0]) < 1:
+            return flat
+        if self.fault == 5:
+            return flat[:, :1]
+        if self.fault == 6:
+            return flat.to(torch.bfloat16)
+        assert self.fault < 7
+        return flat * [1e300, 1e38, 3e38, float("inf"), float("nan")][self.fault]
+
+
 def script(network: nn.Module) -> bytes:
     """Return the TorchScript file of a network."""
     file = io.BytesIO()
@@ -101,6 +120,22 @@ def test_outputs_with_state_another_shape_or_infinite_values_are_refused(network
     images[0, 0, 0, 0] = 0
     with refuses("network"):
         NetworkEncoder.of_content(script(network())).learn(images)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("fault", range(8))
+def test_no_private_record_stops_the_encoder_or_has_long_or_infinite_features(fault: int) -> None:
+    """Outputs may be beyond 32-bit floats, beyond them once standardised, infinite, NaN, refused or missing."""
+    pool, records = IMAGES.copy(), IMAGES.copy()
+    pool[:, 0, 0, 0], pool[:, 0, 0, 1], records[1] = np.arange(9), 9, 255
+    encoder = NetworkEncoder.of_content(script(Extreme(fault))).learn(pool)
+    ordinary, vectors = encoder.features_alone(IMAGES), encoder.features_alone(records)
+    assert np.linalg.norm(vectors, axis=1).max() <= 1 + 1e-6
+    assert not vectors[1].any()
+    np.testing.assert_array_equal(np.delete(vectors, 1, axis=0), np.delete(ordinary, 1, axis=0))
+    if fault not in (1, 2):
+        with refuses("network"):
+            encoder.features(records)
 
 
 def test_images_that_the_network_does_not_accept_are_refused() -> None:

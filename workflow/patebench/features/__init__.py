@@ -143,12 +143,15 @@ class Encoder(ABC):
     def features_alone(self, x: NDArray[Any], report: Report = silent) -> NDArray[np.float64]:
         """Return the features (records, features) of private records `x`, each computed independently of the others.
 
-        No record therefore changes the features of another, not even by rounding.
+        No record therefore changes the features of another, not even by rounding. Features that are not finite are
+        replaced by the zero vector, as the noise is scaled for vectors of at most unit length.
         """
-        if not self.exact:
-            return one_by_one(self.features, x, report)
-        features = self.features(x)
-        report(len(x), len(x))
+        if self.exact:
+            features = self.features(x)
+            report(len(x), len(x))
+        else:
+            features = one_by_one(self.features, x, report)
+        features[~np.isfinite(features).all(axis=1)] = 0
         return features
 
     @abstractmethod

@@ -142,7 +142,8 @@ class TableAxes(AxesEncoder):
         return np.concatenate(parts)
 
     def _units(self, x: NDArray[Any]) -> NDArray[np.float64]:
-        scaled = (x - self.axes.mean.numpy()) / self.axes.spread.numpy()
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = (x - self.axes.mean.numpy()) / self.axes.spread.numpy()
         columns = np.rint(np.clip(scaled, -_LARGEST, _LARGEST).astype(np.float64) * _COLUMN_GRID)
         along = columns @ np.rint(self.axes.axes.numpy().astype(np.float64) * _AXIS_GRID)
         return along / np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1)

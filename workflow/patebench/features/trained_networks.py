@@ -26,6 +26,7 @@ from torch import Tensor
 
 from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report, silent
+from patebench.features import one_by_one
 from patebench.features.principal_axes import AxesEncoder
 from patebench.models.device import autocast
 from patebench.models.efficientnet_lite import CHANNELS, enlarge, pretrained
@@ -79,6 +80,7 @@ class LargerImageNetEncoder(ImageNetEncoder):
 Network = Callable[[NDArray[np.float32]], Any]
 
 _EXPECTED = "the network must map images (1, channels, height, width) of 32-bit floats to vectors (1, numbers)"
+_LENGTHS = f"the length of the output differs between images; {_EXPECTED}"
 
 
 class NetworkEncoder(AxesEncoder):
@@ -111,8 +113,8 @@ class NetworkEncoder(AxesEncoder):
         """Return the network's outputs (samples, numbers) for images `x`, each computed independently of the others.
 
         `x` is (samples, channels, height, width). At the end, the output for the first image is computed again. Raises
-        PatebenchError if it has changed, if an output is not a vector or contains a value that is not finite, or if
-        outputs differ in length.
+        PatebenchError if it has changed, if an output is not a vector or contains a number that is not finite as a
+        32-bit float, or if outputs differ in length.
         """
         if not len(x):
             return cls.outputs(np.zeros((1, *x.shape[1:]), np.uint8))[:0]
@@ -124,25 +126,47 @@ class NetworkEncoder(AxesEncoder):
             line = "the network's output for an image changes between calls; give a network without state or randomness"
             raise PatebenchError(line, code="network")
         if len({len(row) for row in rows}) > 1:
-            raise PatebenchError(f"the length of the output differs between images; {_EXPECTED}", code="network")
+            raise PatebenchError(_LENGTHS, code="network")
         return torch.from_numpy(np.stack(rows))
+
+    def features(self, x: NDArray[Any]) -> NDArray[np.float64]:
+        self.check_shape(x)
+        outputs = self.outputs(x)
+        if outputs.shape[1] != len(self.axes.mean):
+            raise PatebenchError(_LENGTHS, code="network")
+        return self.axes.units(outputs)
+
+    def features_alone(self, x: NDArray[Any], report: Report = silent) -> NDArray[np.float64]:
+        """Return features of private records `x`, each computed alone; the zero vector for outputs that are refused.
+
+        Whether a stage stops must not depend on a private record.
+        """
+        self.check_shape(x)
+        return one_by_one(self._features_or_zero, x, report)
+
+    def _features_or_zero(self, record: NDArray[Any]) -> NDArray[np.float64]:
+        try:
+            return super().features_alone(record)
+        except PatebenchError:
+            return np.zeros((len(record), self.axes.axes.shape[1]))
 
     @classmethod
     def _vector(cls, image: NDArray[Any]) -> NDArray[np.float32]:
         try:
             output = cls.network((image[None] / 255).astype(np.float32))
+            vector = output.numpy() if isinstance(output, Tensor) else output
         except Exception as fault:  # a user's own network may raise any error
             line = f"the network fails on an image of shape {image.shape} ({_cause(fault)}); {_EXPECTED}"
             raise PatebenchError(line, code="network") from None
-        vector = output.numpy() if isinstance(output, Tensor) else output
         if not isinstance(vector, np.ndarray) or vector.ndim != 2 or len(vector) != 1 or vector.dtype.kind != "f":
             shape = f"{vector.dtype} {vector.shape}" if isinstance(vector, np.ndarray) else type(vector).__name__
             raise PatebenchError(f"the network's output is {shape}; {_EXPECTED}", code="network")
-        if not np.isfinite(vector).all():
-            raise PatebenchError(
-                "the network's output contains NaN or infinite values; give another network", code="network"
-            )
-        return vector[0].astype(np.float32)
+        with np.errstate(over="ignore"):
+            row = vector[0].astype(np.float32)
+        if not np.isfinite(row).all():
+            line = "the network's output contains NaN or values beyond 32-bit floats; give another network"
+            raise PatebenchError(line, code="network")
+        return row
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         return {**super().arrays(), "network": np.frombuffer(self.content, np.uint8)}
