@@ -20,7 +20,8 @@ _SLACK, LEAST_DELTA = 1e-3, 1e-8
 #: Grid step of privacy losses. Losses are rounded up, so a finer grid is slower and gives a slightly smaller ε.
 _GRID = 1e-3
 
-#: Range of noise multipliers that are searched; below this range, ε would be too large to mean anything.
+#: Range of noise multipliers that are searched. Below it, ε is too large to mean anything, and is computed without the
+#: amplification by sampling, since privacy losses would be too large for the grid.
 _LEAST_NOISE, _MOST_NOISE = 0.3, 1e5
 
 #: Relative tolerance of the search for the least noise.
@@ -73,7 +74,7 @@ def epsilon_together(kinds: Sequence[SubsampledGaussian], delta: float) -> float
 
     Each of `kinds` is a number of equal steps. The numbers and the order of the steps must be fixed beforehand. The
     query of a step may depend on all earlier outputs, since the dominating pair of a step covers any query (Zhu, Dong,
-    Wang 2022, Theorem 10).
+    Wang 2022, Theorem 10). A bound without sampling also holds with it, as hockey-stick divergences are jointly convex.
     """
     check_delta(delta)
     used = [kind for kind in kinds if kind.steps > 0]
@@ -81,7 +82,7 @@ def epsilon_together(kinds: Sequence[SubsampledGaussian], delta: float) -> float
         return 0.0
     if any(kind.noise == 0 for kind in used):
         return math.inf
-    if all(kind.rate == 1 for kind in used):
+    if not _amplified(used):
         from patebench.accounting.independent import gaussian_dp
 
         return gaussian_dp(math.sqrt(sum(kind.steps / kind.noise**2 for kind in used)), delta)
@@ -101,12 +102,17 @@ def epsilon_together(kinds: Sequence[SubsampledGaussian], delta: float) -> float
     return float(composed.get_epsilon_for_delta(delta * (1 - _SLACK)))
 
 
+def _amplified(kinds: Sequence[SubsampledGaussian]) -> bool:
+    """Return True if the sampling of records reduces the stated ε."""
+    return any(kind.rate < 1 for kind in kinds) and all(kind.noise >= _LEAST_NOISE for kind in kinds)
+
+
 def bound_together(kinds: Sequence[SubsampledGaussian], delta: float) -> Bound:
     """Return the ε of `epsilon_together` as a bound record, with the number of steps as `queries`.
 
     The bound is marked as not publishable, since the noise of the steps is seeded.
     """
-    accountant, label, source = _GDP if all(kind.rate == 1 for kind in kinds) else _PLD
+    accountant, label, source = _PLD if _amplified(kinds) else _GDP
     return Bound(
         epsilon=epsilon_together(kinds, delta),
         delta=delta,

@@ -395,9 +395,10 @@ def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta
     """Return the worst-case bound at `delta` for all steps of `mechanism` together."""
     if unit not in (Unit.RECORD, Unit.LABEL):
         raise _no_theorem("sampled steps", unit, change)
-    kinds = [_accountant_steps(part) for part in mechanism.parts]
+    added = change is Change.ADDED_OR_REMOVED and unit is Unit.RECORD
+    kinds = [_accountant_steps(part, added) for part in mechanism.parts]
     bound = bound_together(kinds, delta)
-    if (change is Change.ADDED_OR_REMOVED and unit is Unit.RECORD) or math.isinf(bound.epsilon):
+    if added or math.isinf(bound.epsilon):
         return bound
     # A replaced record is one removed and one added record, which doubles the L2 sensitivity.
     if all(kind.rate == 1 for kind in kinds):
@@ -419,12 +420,19 @@ def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta
     return replace(bound, epsilon=2 * least, source=f"{bound.source}; group privacy: Vadhan 2017, Lemma 2.2")
 
 
-def _accountant_steps(part: Steps) -> SubsampledGaussian:
-    """Return `part` in the accountant's form, where an epoch of shuffled batches is one step on all records."""
-    if part.sampling == "shuffled":
-        # An epoch of shuffled batches counts as one step on all records.
-        return SubsampledGaussian(part.noise, 1.0, math.ceil(part.rate * part.steps - 1e-9))
-    return SubsampledGaussian(part.noise, part.rate, part.steps)
+def _accountant_steps(part: Steps, added: bool) -> SubsampledGaussian:
+    """Return `part` in the accountant's form, where an epoch of shuffled batches is one step on all records.
+
+    The changed record is added or removed if `added` is True; otherwise zero takes its place.
+    """
+    if part.sampling != "shuffled" or part.rate == 1:
+        return SubsampledGaussian(part.noise, part.rate, part.steps)
+    # A record is in one batch of an epoch. An epoch is shortest if its incomplete batch is dropped.
+    epochs = math.ceil(part.steps / max(1, math.floor(1 / part.rate + 1e-9)))
+    # If a record is removed, let the last one in the random order take its place: the order of the others is again
+    # uniform. One batch then has another record (distance 2), and the last batch lacks one (distance 1), so an epoch is
+    # √5/noise-GDP for each pair of orders. Hockey-stick divergences are jointly convex, so this holds for the mixture.
+    return SubsampledGaussian(part.noise / math.sqrt(5) if added else part.noise, 1.0, epochs)
 
 
 def _table_mu(table: Table, unit: Unit, change: Change) -> tuple[float, str]:
@@ -432,7 +440,12 @@ def _table_mu(table: Table, unit: Unit, change: Change) -> tuple[float, str]:
     if unit is Unit.SHARD:
         raise _no_theorem("a table of records' votes", unit, change)
     squares = 1 if change is Change.ADDED_OR_REMOVED else 2 if table.non_negative or unit is Unit.LABEL else 4
-    owner = table.records_per_owner if unit is Unit.OWNER else 1
+    owner = 1
+    if unit is Unit.OWNER:
+        if table.records_per_owner is None:
+            line = "the key is missing; add the maximum number of records of one owner"
+            raise PatebenchError(line, code="missing", where="mechanism.records_per_owner")
+        owner = table.records_per_owner
     source = f"Dong, Roth, Su 2022, Corollary 3.3: L2 sensitivity {owner} · √{squares}, {plural(table.tables, 'table')}"
     # L2 sensitivity of all tables divided by the standard deviation of the noise.
     return owner * math.sqrt(squares * table.tables) / table.sigma, source

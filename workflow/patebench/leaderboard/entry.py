@@ -149,7 +149,9 @@ class Table(_Part):
     sigma: float = Field(gt=0, description="Standard deviation of the noise, for votes with an L2 norm of at most 1.")
     tables: _Count = Field(1, description="Number of tables.")
     non_negative: bool = Field(False, description="True if no two votes have a negative inner product.")
-    records_per_owner: _Count = Field(1, description="Maximum number of records of one owner.")
+    records_per_owner: _Count | None = Field(
+        None, description="Maximum number of records of one owner; needed if the unit of privacy is an owner."
+    )
 
 
 class GaussianComposition(_Part):
