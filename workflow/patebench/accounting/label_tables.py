@@ -49,8 +49,8 @@ class Cells:
     Parameters
     ----------
     low, high : (3, blocks, cells per block) bounds on P
-    ratio : (4, blocks, cells per block) bounds on r, which is ln P before minus after a vote moves from a to b: maximum
-        of r for a, minimum of r for b, maximum and minimum of r for neither
+    ratio : (4, blocks, cells per block) bounds on r = ln P − ln P′, where P′ is the probability after a vote has moved
+        from a to b: maximum of r for a, minimum of r for b, maximum and minimum of r for neither
     """
 
     low: Array

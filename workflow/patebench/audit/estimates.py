@@ -214,7 +214,7 @@ def _high(successes: float, runs: float, alpha: float | Array) -> Array:
 
 @dataclass(frozen=True)
 class Rates:
-    """Counts of an event in `runs` runs on a data set D (`positives`) and on its neighbour D′ (`false_positives`) each.
+    """Counts of an event: `positives` in `runs` runs on a data set D, `false_positives` in as many on its neighbour D′.
 
     The event's probabilities P on D and Q on D′ are bounded jointly, by the sum of their two z-scores (Stouffer et al.
     1949) with weights √w and √(1 − w), where w = `weight` was chosen before counting. A small part of the failure
@@ -323,10 +323,10 @@ def compose_nested(likely: Array, rare: Array, queries: int, delta: float) -> fl
     """Return a lower bound on the ε of `queries` independent queries at `delta`, from two nested events of each query.
 
     `likely` (2,) are lower bounds on the probabilities P of the smaller and of the larger event on D, and `rare` (2,)
-    upper bounds on their probabilities Q on D′. The points (Q, P) of all tests of D against D′ form a convex set. It
-    contains the points of the two events, (0, 0) and (1, 1). The tests of some mechanism with three outcomes form
-    exactly the convex hull of these four points. This mechanism is therefore a postprocessing of the release, and
-    composition preserves this (Blackwell 1951; Dong, Roth, Su 2022, Theorem 2.10). A point inside the hull of the
+    upper bounds on their probabilities Q on D′. The points (Q, P) of all tests of D against D′ form a convex set, which
+    contains four known points: (0, 0), (1, 1) and one for each event. A mechanism with three outcomes, whose tests form
+    exactly the convex hull of these points, is a postprocessing of the release, and remains one if both are composed
+    (Blackwell 1951; Dong, Roth, Su 2022, Theorem 2.10). So its ε is a lower bound. A point inside the hull of the
     others adds nothing.
     """
     alone = max(compose_event(float(p), float(q), queries, delta) for p, q in zip(likely, rare, strict=True))

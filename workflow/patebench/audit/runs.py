@@ -63,7 +63,10 @@ class AuditSetting:
             yield self.outcomes(votes(min(BLOCK, labels - start)), source)
 
     def count(self, votes: Callable[[int], Votes], source: Source, labels: int) -> NDArray[np.int64]:
-        """Return the count of each outcome, (classes + 1,), in the releases of `blocks`; the last is "no answer"."""
+        """Return how often each outcome occurs in releases of `labels` labels, (classes + 1,).
+
+        The last outcome is "no answer". The arguments are those of `blocks`.
+        """
         counts = np.zeros(votes(1).classes + 1, dtype=np.int64)
         for block in self.blocks(votes, source, labels):
             counts += count_outcomes(block, len(counts) - 1)

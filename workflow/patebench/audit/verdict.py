@@ -102,7 +102,7 @@ class Audit(AuditSetting):
     Parameters
     ----------
     findings : one finding per number of queries
-    disagreements : lines about differences between released labels and stated probabilities
+    disagreements : sentences, one per case in which frequencies of released labels do not fit the stated probabilities
     """
 
     findings: Sequence[Finding] = ()

@@ -225,10 +225,10 @@ def _missing_parameter(name: str, kind: type[Mechanism], parameters: Mapping[str
     missing = [parameter for parameter in kind.parameter_names() if parameter not in parameters]
     if len(missing) == 1:
         return missing[0]
-    state = f"{', '.join(missing)} are missing" if missing else "all are given"
+    state = f"{', '.join(missing)} are missing; give all but one of them" if missing else "all are given; leave one out"
     raise PatebenchError(
         f"exactly one parameter of '{name}' must be missing to find the noise for {plural(queries, 'query')}, but "
-        f"{state}; leave out one of {', '.join(kind.parameter_names())}, or the queries to find their number"
+        f"{state} ({', '.join(kind.parameter_names())}), or give all and no number of queries to find this number"
     )
 
 

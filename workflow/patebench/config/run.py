@@ -407,7 +407,10 @@ class Run:
         self._add("collect", voters, "collected.json", {}, record_kind="collected")
 
     def _note_subject(self, data: Data, subject: str, value: Any = None) -> None:
-        """Record that figures can show results of `data` on this `subject`, with this `value` of a setting."""
+        """Record that `data` has results for figures on `subject`, such as "labels".
+
+        If such figures compare several values of a setting, `value` is one of these.
+        """
         self.contents.setdefault(subject, set()).add((data.name, value))
 
     def _add(

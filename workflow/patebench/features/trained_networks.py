@@ -137,9 +137,10 @@ class NetworkEncoder(AxesEncoder):
         return self.axes.units(outputs)
 
     def features_alone(self, x: NDArray[Any], report: Report = silent) -> NDArray[np.float64]:
-        """Return features of private records `x`, each computed alone; the zero vector for outputs that are refused.
+        """Return the features (records, features) of private records `x`, each computed alone.
 
-        Whether a stage stops must not depend on a private record.
+        If the network fails for a record or its output is not finite, the features are the zero vector instead of an
+        error, since whether a stage stops must not depend on a private record.
         """
         self.check_shape(x)
         return one_by_one(self._features_or_zero, x, report)

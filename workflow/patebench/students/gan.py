@@ -235,7 +235,8 @@ class GANTrainer(PoolTrainer):
     def _take_step(self, network: int, output: Tensor, gradient: Tensor | None = None) -> None:
         """Take an optimiser step of a network: `network` is 0 for the discriminator, 1 for the generator.
 
-        `output` is a loss or, if `gradient` is given, an output of the network with this gradient of the loss.
+        `output` is the loss. If `gradient` is given, `output` is an output of the network instead, and `gradient` the
+        derivative of the loss with respect to it, from which backpropagation starts.
         """
         optimiser = self.optimisers[network]  # 0: discriminator, 1: generator
         optimiser.zero_grad(set_to_none=True)
