@@ -398,6 +398,8 @@ def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta
     added = change is Change.ADDED_OR_REMOVED and unit is Unit.RECORD
     kinds = [_accountant_steps(part, added) for part in mechanism.parts]
     bound = bound_together(kinds, delta)
+    if added and any(part.sampling == "shuffled" and part.rate < 1 for part in mechanism.parts):
+        bound = replace(bound, source=f"{bound.source}; shuffled batches: L2 sensitivity √5 in each epoch")
     if added or math.isinf(bound.epsilon):
         return bound
     # A replaced record is one removed and one added record, which doubles the L2 sensitivity.
@@ -429,9 +431,7 @@ def _accountant_steps(part: Steps, added: bool) -> SubsampledGaussian:
         return SubsampledGaussian(part.noise, part.rate, part.steps)
     # A record is in one batch of an epoch. An epoch is shortest if its incomplete batch is dropped.
     epochs = math.ceil(part.steps / max(1, math.floor(1 / part.rate + 1e-9)))
-    # If a record is removed, let the last one in the random order take its place: the order of the others is again
-    # uniform. One batch then has another record (distance 2), and the last batch lacks one (distance 1), so an epoch is
-    # √5/noise-GDP for each pair of orders. Hockey-stick divergences are jointly convex, so this holds for the mixture.
+    # Proof: docs/explanation/proofs-systems.md, "Shuffled batches".
     return SubsampledGaussian(part.noise / math.sqrt(5) if added else part.noise, 1.0, epochs)
 
 

@@ -120,7 +120,8 @@ class Steps(_Part):
     """Noisy steps with equal parameters, each on a random sample of the records."""
 
     sampling: Literal["poisson", "shuffled"] | None = Field(
-        None, description="Poisson sampling, or batches of shuffled records, which get no privacy amplification."
+        None,
+        description="Poisson sampling, or a fixed number of batches of shuffled records without privacy amplification.",
     )
     rate: float = Field(gt=0, le=1, description="Share of the records in a step: batch size / number of records.")
     noise: float = Field(ge=0, description="Noise multiplier: standard deviation divided by the clipping norm.")
