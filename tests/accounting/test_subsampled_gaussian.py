@@ -50,6 +50,13 @@ def test_one_step_is_that_of_its_tails(noise: float, rate: float) -> None:
     assert exact <= found <= exact * 1.002 + 2e-3
 
 
+@pytest.mark.parametrize("noise", [0.29, 0.2])
+def test_a_tiny_noise_is_accounted_without_sampling(noise: float) -> None:
+    bound = SubsampledGaussian(noise, 0.1, 1).bound(DELTA)
+    assert (bound.epsilon, bound.accountant) == (gaussian_dp(1 / noise, DELTA), "gdp")
+    assert _one_step_delta(noise, 0.1, bound.epsilon) <= DELTA, "an upper bound also with sampling"
+
+
 @pytest.mark.parametrize("steps", [1, 100, 5000])
 @pytest.mark.parametrize("delta", [DELTA, LEAST_DELTA])
 def test_a_rate_of_one_is_gaussian_dp_and_rates_near_it_are_near_it(steps: int, delta: float) -> None:

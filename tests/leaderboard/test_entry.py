@@ -116,6 +116,7 @@ CLOSED_FORMS = [
     (_steps("added or removed", sampling="shuffled", rate=1e-10, steps=1), math.sqrt(5) / 20),  # begins an epoch
     (_steps("added or removed", sampling="shuffled", rate=0.3, steps=30), math.sqrt(5 * 10) / 20),  # of three batches
     (_steps("added or removed", rate=0.01, noise=1e-3, steps=10), math.sqrt(10) / 1e-3),  # no amplification
+    (_steps("replaced", rate=0.01, noise=1e-3, steps=10), 2 * math.sqrt(10) / 1e-3),
     (_steps("added or removed", delta=1e-12, sampling="shuffled"), 0.5),  # no amplification, so δ may be small
 ]
 

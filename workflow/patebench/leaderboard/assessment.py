@@ -403,7 +403,7 @@ def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta
     if added or math.isinf(bound.epsilon):
         return bound
     # A replaced record is one removed and one added record, which doubles the L2 sensitivity.
-    if all(kind.rate == 1 for kind in kinds):
+    if bound.accountant == "gdp":
         halved = [replace(kind, noise=kind.noise / 2) for kind in kinds]
         return replace(bound, epsilon=epsilon_together(halved, delta), source=f"{bound.source}; sensitivity 2")
 
