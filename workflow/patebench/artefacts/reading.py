@@ -13,7 +13,7 @@ from patebench.accounting.votes import Votes, WeightedVotes
 from patebench.core.checks import NotFiniteError, check_finite
 from patebench.core.errors import ArtefactError, PatebenchError, located
 from patebench.core.fields import show
-from patebench.core.files import Artefact, read_arrays, read_facts
+from patebench.core.files import Artefact, nearest_file, read_arrays, read_facts
 from patebench.core.formats import (
     ENCODER,
     LAYOUTS,
@@ -118,9 +118,8 @@ def check_in_place(source: Artefact) -> None:
     above. Without such a file, and for votes of a table, there is nothing to compare.
     """
     for parent, layout in (("partition", PARTITION), ("pool", POOL)):
-        files = (folder / f"{parent}.npz" for folder in source.path.parents)
-        path = next((file for file in files if file.is_file()), None)
-        if path is None or len(str(source.meta[parent])) != _DIGEST_LENGTH or source.meta["kind"] == "table":
+        path = nearest_file(source.path.parent, f"{parent}.npz")
+        if not path.is_file() or len(str(source.meta[parent])) != _DIGEST_LENGTH or source.meta["kind"] == "table":
             continue
         try:
             digest = read_facts(path, layout).get("digest")

@@ -81,8 +81,8 @@ class World:
         sizes = np.bincount(self.holders[self.holders >= 0])
         able = np.flatnonzero((self.holders >= 0) & (sizes[self.holders] > 1))
         if kind == "owner gone":  # of a shard with another owner, as a shard may not become empty
-            owners = [np.unique(self.records["owner"][self.holders == holder]).size for holder in range(len(sizes))]
-            able = able[np.array(owners)[self.holders[able]] > 1]
+            pairs = np.unique(np.stack([self.holders[able], self.records["owner"][able]]), axis=1)
+            able = able[np.bincount(pairs[0], minlength=len(sizes))[self.holders[able]] > 1]
         if not len(able):
             able = np.flatnonzero(self.holders >= 0)
         if repeat == 0:

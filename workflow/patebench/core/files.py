@@ -339,6 +339,11 @@ def _wrong_kind(path: Path, kind: object, expected: str) -> ArtefactError:
     return ArtefactError(path, f"it is a file of kind '{kind}' instead of '{expected}'", _RIGHT, code="kind")
 
 
+def nearest_file(folder: Path, name: str) -> Path:
+    """Return the path of file `name` in `folder` or the nearest parent that contains it; without one, in `folder`."""
+    return next((path for place in (folder, *folder.parents) if (path := place / name).exists()), folder / name)
+
+
 def _check_present(path: Path) -> None:
     if not path.is_file():
         raise ArtefactError(

@@ -5,8 +5,10 @@ The declaration (`data.declaration`) defines the meaning and the values of each 
 hashed character n-grams, scaled to norm 1. The encoding of a record does not depend on other records.
 """
 
+import csv
 import fnmatch
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -173,6 +175,7 @@ def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
     if suffix not in (*_PARQUET, *_SEPARATORS):
         fault = f"the file type '{path.suffix}' is not supported"
         raise ArtefactError(path, fault, "give a .csv, .tsv or .parquet file")
+    names: list[str] = []
     try:
         if suffix in _PARQUET:
             # Types of pyarrow keep integers in columns with missing values, which would otherwise become floating-point
@@ -191,6 +194,7 @@ def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
                     index_col=False,
                     skipinitialspace=True,
                 )
+            names = _header(path)
     except pd.errors.ParserWarning:  # otherwise the values would move to columns of other names
         fault = "its records have more values than its header has names"
         raise ArtefactError(path, fault, "write a name for each column into the first line") from None
@@ -199,24 +203,19 @@ def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
         raise ArtefactError(path, "reading Parquet requires pyarrow", fix) from None
     except Exception as fault:  # parsers raise many kinds of errors
         raise ArtefactError(path, f"it cannot be read as a table ({fault})", "repair the file") from None
-    if suffix in _SEPARATORS:
-        _check_header(path)
+    if twice := sorted(name for name, count in Counter(names).items() if name and count > 1):
+        line = f"two columns have the same name: {listing(twice)}"
+        raise ArtefactError(path, line, "give each column a name of its own", code="repeated-column")
     if not len(frame):
         raise ArtefactError(path, "it has no records below the header", "give a table with records")
     return frame
 
 
-def _check_header(path: Path) -> None:
-    """Raise ArtefactError if two columns of a CSV or TSV have one name, which pandas would change to age and age.1."""
-    import pandas as pd
-
-    header = pd.read_csv(
-        path, sep=_SEPARATORS[path.suffix.lower()], dtype=str, header=None, nrows=1, keep_default_na=False,
-        encoding="utf-8-sig", skipinitialspace=True,
-    ).iloc[0]  # fmt: skip
-    if twice := sorted({*header[header.duplicated() & (header != "")]}):
-        fault = f"two columns have the same name: {listing(twice)}"
-        raise ArtefactError(path, fault, "give each column a name of its own", code="repeated-column")
+def _header(path: Path) -> list[str]:
+    """Return the names in the first line of a CSV or TSV file; pandas would change a repeated name age to age.1."""
+    with open(path, encoding="utf-8-sig", newline="") as stream:
+        rows = csv.reader(stream, delimiter=_SEPARATORS[path.suffix.lower()], skipinitialspace=True)
+        return next((row for row in rows if any(row)), [])
 
 
 def expanded(declared: TableDeclaration, public: "pd.DataFrame", path: Path) -> TableDeclaration:

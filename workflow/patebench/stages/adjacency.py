@@ -27,7 +27,7 @@ from patebench.config.artefacts import Data, Ensemble, Round
 from patebench.config.run import Run
 from patebench.core.class_accuracy import BESIDE_ACCURACY
 from patebench.core.errors import PatebenchError, in_one_line
-from patebench.core.files import Artefact, read_any_arrays, read_arrays, read_facts, read_json
+from patebench.core.files import Artefact, nearest_file, read_any_arrays, read_arrays, read_facts, read_json
 from patebench.core.formats import CHUNK, LAYOUTS, PARTITION, SAMPLES, TRUTH, VOTES
 from patebench.core.progress import progress
 from patebench.core.registry import imported
@@ -244,11 +244,6 @@ class Rerun:
             shown = sorted(facts.keys() - _PRIVATE)
             public |= {f"{fact} in {name}": json.dumps(facts[fact], sort_keys=True) for fact in shown}
         return public
-
-
-def nearest_file(folder: Path, name: str) -> Path:
-    """Return the path of file `name` in `folder` or the nearest parent that contains it; without one, in `folder`."""
-    return next((path for place in (folder, *folder.parents) if (path := place / name).exists()), folder / name)
 
 
 def _read_as_loaded(path: Path) -> Artefact:
