@@ -213,10 +213,15 @@ def test_words_of_the_user_are_escaped_and_a_long_table_is_linked_not_shown(tmp_
 
 def test_what_has_nothing_to_show_is_left_out(tmp_path):
     """Use a run without students, although its configuration has some."""
+    earlier = [tmp_path / "tables" / name for name in ("audit.csv", "audit.tex", "mine.csv")]
+    earlier[0].parent.mkdir()
+    for path in earlier:
+        path.touch()
     page = made.write_report(tmp_path, made.collected(tmp_path), figures=["frontier"], tables=["bounds"])
     assert not {"figure-frontier", "table-bounds"} & set(_Page(page).ids)
     assert NOTHING in page
     assert all((tmp_path / name).exists() for name in ("figures/frontier.png", "tables/bounds.csv"))
+    assert [path.name for path in earlier if path.exists()] == ["mine.csv"]
 
 
 @pytest.mark.slow

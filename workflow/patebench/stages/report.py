@@ -1,8 +1,9 @@
 """Stage `report`: write tables, figures and rows from the records of a run, and the pages that show them."""
 
+import itertools
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,12 +34,15 @@ def run(
 
     All files are written next to the page: `rows.json`, `figures/NAME.png` and `.pdf`, `tables/NAME.csv`, `.md` and
     `.tex`. A run in release mode also gets `publishable.html`, which is made only from released labels, their bounds,
-    students and public pools.
+    students and public pools. Figures and tables of an earlier configuration that the manifest does not list are
+    deleted.
     """
     from patebench.reporting import publishable
+    from patebench.reporting.figures import FIGURES
     from patebench.reporting.pages import render
     from patebench.reporting.published import read_published
     from patebench.reporting.rows import rows
+    from patebench.reporting.tables import TABLES
 
     content = read_manifest(manifest, "records", "released", "copies", "figures", "tables")
     records = read_records(Path(file) for files in content["records"].values() for file in files)
@@ -58,6 +62,14 @@ def run(
     if releases:
         write_text(folder / "publishable.html", publishable.render(title=title, releases=releases))
     write_text(out, page)
+    _delete_others(folder / "tables", set(TABLES) - set(content["tables"]), (".csv", ".md", ".tex"))
+    _delete_others(folder / "figures", set(FIGURES) - set(content["figures"]), (".png", ".pdf"))
+
+
+def _delete_others(folder: Path, names: Iterable[str], suffixes: Iterable[str]) -> None:
+    """Delete the files in `folder` that have one of these `names` and one of these `suffixes`."""
+    for name, suffix in itertools.product(names, suffixes):
+        (folder / f"{name}{suffix}").unlink(missing_ok=True)
 
 
 def _write_table(name: str, records: "Records", published: "Published", folder: Path) -> "pd.DataFrame":
