@@ -23,7 +23,9 @@ from patebench.core.spelling import LEDGER_VARIABLES
 if TYPE_CHECKING:
     from rich.table import Table
 
-FILE = click.Path(path_type=Path)
+FILE, _OUTPUT = click.Path(path_type=Path), click.Path(path_type=Path)
+#: Annotation of an argument of a stage that is a file which the stage writes.
+OutputFile = Annotated[Path, _OUTPUT]
 #: Option types for a count, a number of classes, and a seed.
 COUNT, CLASSES, SEED = click.IntRange(min=1), click.IntRange(min=2), click.IntRange(min=0)
 
@@ -81,18 +83,13 @@ def _check_outputs(values: Mapping[click.Parameter, Any]) -> None:
     for option, value in values.items():
         texts = [text for text in (value if isinstance(value, list | tuple) else [value]) if isinstance(text, str)]
         named += [(option, text.partition("=")[2] if isinstance(option.type, Assignment) else text) for text in texts]
-    outputs = [(option, text) for option, text in named if _is_output(option)]
-    inputs = [(option, text) for option, text in named if not _is_output(option) and os.path.isfile(text)]
+    outputs = [(option, text) for option, text in named if option.type is _OUTPUT]
+    inputs = [(option, text) for option, text in named if option.type is not _OUTPUT and os.path.isfile(text)]
     for i, (option, path) in enumerate(outputs):
         for other, text in inputs + outputs[:i]:
             if os.path.realpath(text) == os.path.realpath(path):
                 line = f"{path} is also given as {other.opts[0]} and would be overwritten; choose another file"
                 raise PatebenchError(line, code="overwrites", where=option.opts[0])
-
-
-def _is_output(option: click.Parameter) -> bool:
-    """Return True if `option` names a file that the command writes; the help of all these begins alike."""
-    return option is _log or (getattr(option, "help", None) or "").startswith("Output file")
 
 
 def stage_command(
@@ -101,9 +98,10 @@ def stage_command(
     """Return the command that calls `run`, named after the module of `run`, with the docstring of `run` as its help.
 
     The options of the command are the arguments of `run`, followed by `options`. An argument with the annotation
-    `Annotated[int, "Number of shards."]` becomes an option with this type and help text; a third entry replaces the
-    type. The type may be optional or a sequence, and a Path is a file or folder. An argument of a `Parameters` class
-    becomes one option per field. The argument `seed` becomes the options `--seed` and `--stream`.
+    `Annotated[int, "Number of shards."]` becomes an option with this type and help text; a click type as third entry
+    replaces the type. The type may be optional or a sequence. A Path is a file or folder, and an `OutputFile` must not
+    be a file that another option names. An argument of a `Parameters` class becomes one option per field. The argument
+    `seed` becomes the options `--seed` and `--stream`.
     """
     declared: list[click.Parameter] = []
     models: dict[str, tuple[type[Parameters], bool]] = {}  # by argument: its class, and True if it is required
@@ -130,9 +128,10 @@ def stage_command(
 
 def _declared_option(name: str, hint: Any, default: Any) -> click.Option:
     """Return the option for the argument `name` of a stage, which has the annotation `hint` and the value `default`."""
-    annotation, help, *limited = get_args(hint)
-    kind, several = _option_type(annotation)
-    settings: dict[str, Any] = {"type": limited[0] if limited else FILE if kind is Path else kind}
+    annotation, *details = get_args(hint)
+    help = next(detail for detail in details if isinstance(detail, str))
+    kind, several = _option_type(hint)
+    settings: dict[str, Any] = {"type": kind}
     if kind is bool:
         settings = {"is_flag": True}
     elif several:
@@ -182,10 +181,11 @@ def _option_type(annotation: Any) -> tuple[Any, bool]:
     if origin in (Union, UnionType):
         return _option_type(next(kind for kind in inner if kind is not NoneType))
     if origin is Annotated:
-        return _option_type(inner[0])
+        kind, several = _option_type(inner[0])
+        return next((detail for detail in inner[1:] if isinstance(detail, click.ParamType)), kind), several
     if origin is Sequence or Ellipsis in inner:
         return _option_type(inner[0])[0], True
-    return annotation, False
+    return FILE if annotation is Path else annotation, False
 
 
 def _log_to(ctx: click.Context, param: click.Parameter, value: Path | None) -> None:
@@ -258,7 +258,7 @@ def table_of(headings: Sequence[str], rows: Iterable[Sequence[str]], *, title: s
 home_option = click.Option(["--home"], type=FILE, default=".", help="Folder of the Snakefile.")
 
 _log = click.Option(
-    ["--log"], type=FILE, expose_value=False, callback=_log_to, is_eager=True, help="Write log lines here."
+    ["--log"], type=_OUTPUT, expose_value=False, callback=_log_to, is_eager=True, help="Write log lines here."
 )
 
 #: Option for the number of torch threads of a stage.

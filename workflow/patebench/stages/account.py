@@ -15,7 +15,7 @@ from patebench.accounting.sanitised import seeded as seeded_noise
 from patebench.accounting.votes import Votes
 from patebench.artefacts.reading import Selected, check_drawn_from, check_in_place
 from patebench.artefacts.votes_file import read_source, report_sizes, table_options
-from patebench.cli.command import SEED, processes, stage_command
+from patebench.cli.command import SEED, OutputFile, processes, stage_command
 from patebench.config.parameters import AccountParameters
 from patebench.core.bound import Bound, Kind, curves
 from patebench.core.errors import ArtefactError, PatebenchError
@@ -58,7 +58,7 @@ def run(
     votes: Annotated[Path, "Votes of the ensemble, or the table of votes that was labelled."],
     labels: Annotated[Path, "Labels for which ε is computed."],
     accounting: AccountParameters,
-    out: Annotated[Path, "Output file with the bounds."],
+    out: Annotated[OutputFile, "Output file with the bounds."],
     seed: Annotated[int | None, "Base seed of sanitised bounds.", SEED] = None,
     stream: Annotated[str | None, "Name of the random stream of sanitised bounds."] = None,
     selected: Annotated[

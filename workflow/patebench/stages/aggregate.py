@@ -8,7 +8,7 @@ import numpy as np
 
 from patebench.artefacts.reading import OF_ROUNDS, Selected, check_distinct, check_in_place, partition_facts
 from patebench.artefacts.votes_file import read_source, report_sizes, table_options
-from patebench.cli.command import ledgered, mechanism, seeded_or_release, stage_command
+from patebench.cli.command import OutputFile, ledgered, mechanism, seeded_or_release, stage_command
 from patebench.cli.mechanism_options import MechanismCommand
 from patebench.core.entropy import Draws
 from patebench.core.errors import ArtefactError, PatebenchError
@@ -39,7 +39,7 @@ def run(
     votes: Annotated[Path, "Votes of the ensemble, or your own table of votes."],
     mechanism: str,
     parameters: Mapping[str, float],
-    out: Annotated[Path, "Output file with the labels."],
+    out: Annotated[OutputFile, "Output file with the labels."],
     seed: int | None = None,
     stream: str | None = None,
     release: bool = False,

@@ -13,7 +13,7 @@ from patebench.artefacts.votes_file import read_source, report_sizes
 from patebench.audit import audit_text
 from patebench.audit.runs import AuditSetting
 from patebench.audit.verdict import run_audit
-from patebench.cli.command import CLASSES, COUNT, SEED, Json, mechanism, show_on_terminal, stage_command
+from patebench.cli.command import CLASSES, COUNT, SEED, Json, OutputFile, mechanism, show_on_terminal, stage_command
 from patebench.cli.mechanism_options import MechanismCommand
 from patebench.config.parameters import AuditParameters
 from patebench.core.errors import PatebenchError
@@ -40,7 +40,7 @@ def run(
     settings: AuditParameters,
     seed: Annotated[int, "Base seed.", SEED] = 0,
     stream: Annotated[str, "Name of the random stream."] = "audit",
-    out: Annotated[Path | None, "Output file [default: print a table]."],
+    out: Annotated[OutputFile | None, "Output file [default: print a table]."],
     as_json: Json = False,
 ) -> None:
     """Compute lower bounds on the ε of a mechanism from neighbouring votes, and compare them with the stated ε.

@@ -21,7 +21,7 @@ from patebench.artefacts.records import (
     student_slug,
     training_slug,
 )
-from patebench.cli.command import stage_command
+from patebench.cli.command import OutputFile, stage_command
 from patebench.core.bound import Bound, points
 from patebench.core.class_accuracy import BESIDE_ACCURACY, class_accuracy, uncovered
 from patebench.core.errors import ArtefactError
@@ -44,7 +44,7 @@ def run(
     bounds: Annotated[Sequence[Path], "Bounds on ε; repeat for each label set."] = (),
     students: Annotated[Sequence[Path], "Results of a student; repeat for each student."] = (),
     distilled: Annotated[Sequence[Path], "Results of distillation; repeat for each network."] = (),
-    out: Annotated[Path, "Output file with the records."],
+    out: Annotated[OutputFile, "Output file with the records."],
 ) -> None:
     """Collect all results of one ensemble as flat records: its label sets, their bounds and the students.
 

@@ -10,7 +10,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.cli.command import FILE, Assignment, stage_command, unique_pairs
+from patebench.cli.command import FILE, Assignment, OutputFile, stage_command, unique_pairs
 from patebench.config.parameters import ClassParameters
 from patebench.core.errors import PatebenchError
 from patebench.core.files import write_arrays
@@ -34,8 +34,8 @@ def run(
     root: Path,
     download: bool,
     option: Mapping[str, Any],
-    private: Annotated[Path, "Output file with the private samples."],
-    public: Annotated[Path, "Output file with the public samples."],
+    private: Annotated[OutputFile, "Output file with the private samples."],
+    public: Annotated[OutputFile, "Output file with the public samples."],
     parameters: ClassParameters = _UNNAMED,
 ) -> None:
     """Load the data set NAME and write its private and public samples.

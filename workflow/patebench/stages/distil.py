@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 from patebench.artefacts.reading import check_learner, check_together, check_whole_pool, read_samples
-from patebench.cli.command import stage_command, threads
+from patebench.cli.command import OutputFile, stage_command, threads
 from patebench.config.parameters import DistilParameters
 from patebench.core.class_accuracy import class_accuracy
 from patebench.core.errors import ArtefactError, PatebenchError
@@ -30,7 +30,7 @@ def run(
     parameters: DistilParameters,
     seed: int,
     stream: str,
-    out: Annotated[Path, "Output file with the accuracies."],
+    out: Annotated[OutputFile, "Output file with the accuracies."],
 ) -> None:
     """Train networks on labels and on the teachers' probabilities, without privacy, and measure their accuracy.
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from patebench.artefacts.reading import encoder_of, locate_faults
-from patebench.cli.command import stage_command, threads
+from patebench.cli.command import OutputFile, stage_command, threads
 from patebench.core.checks import check_finite
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, write_arrays
@@ -21,8 +21,8 @@ def run(
     network: Annotated[Path | None, "TorchScript or ONNX file of your own encoder, if the pool names one."] = None,
     seed: int,
     stream: str,
-    out: Annotated[Path, "Output file with the features."],
-    encoder: Annotated[Path, "Output file with the encoder, which computes the features of any sample."],
+    out: Annotated[OutputFile, "Output file with the features."],
+    encoder: Annotated[OutputFile, "Output file with the encoder, which computes the features of any sample."],
 ) -> None:
     """Learn features of the pool without labels, for selecting queries.
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from patebench.artefacts.reading import may_abstain
 from patebench.artefacts.votes_file import NO_POOL, read_source
-from patebench.cli.command import COUNT, SEED, stage_command
+from patebench.cli.command import COUNT, SEED, OutputFile, stage_command
 from patebench.config.parameters import ImportParameters, SplitParameters
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, write_arrays, write_json
@@ -24,8 +24,8 @@ def run(
     votes: Annotated[Path, "File of votes: of `export_votes`, or a table (.npy, .npz or CSV) with --classes."],
     parameters: ImportParameters,
     teachers: Annotated[int, "Number of teachers in the file.", COUNT],
-    out: Annotated[Path, "Output file with the vote matrix."],
-    summary: Annotated[Path, "Output file that describes the ensemble."],
+    out: Annotated[OutputFile, "Output file with the vote matrix."],
+    summary: Annotated[OutputFile, "Output file that describes the ensemble."],
     pool: Annotated[Path | None, "Public pool, whose samples are the queries."] = None,
     truth: Annotated[Path | None, "True labels of the pool."] = None,
     dataset: Annotated[str | None, "Name of the data set, for a table of votes."] = None,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import click
 
-from patebench.cli.command import COUNT, FILE, stage_command
+from patebench.cli.command import COUNT, FILE, OutputFile, stage_command
 from patebench.core.errors import PatebenchError, located
 from patebench.core.files import write_text
 from patebench.data.proposal import configuration, propose
@@ -29,7 +29,7 @@ def run(
         "Approximate number of people in the private part [default: estimated from the public part].",
         COUNT,
     ],
-    out: Annotated[Path | None, "Output file [default: name of the table with .yaml]."],
+    out: Annotated[OutputFile | None, "Output file [default: name of the table with .yaml]."],
 ) -> None:
     """Write a configuration for the file TABLE, with a proposed declaration of its columns from public records.
 

@@ -19,7 +19,7 @@ from patebench.artefacts.reading import (
     read_samples,
     voting_facts,
 )
-from patebench.cli.command import stage_command
+from patebench.cli.command import OutputFile, stage_command
 from patebench.core.class_accuracy import class_accuracy
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, write_arrays, write_json
@@ -47,8 +47,8 @@ def run(
     truth: Annotated[Path, "True labels of the pool."],
     test: Annotated[Path, "Test set."],
     chunk: Annotated[Sequence[Path], "Votes of a chunk of teachers; repeat for each chunk."],
-    out: Annotated[Path, "Output file with the vote matrix."],
-    summary: Annotated[Path, "Output file with accuracies and gaps."],
+    out: Annotated[OutputFile, "Output file with the vote matrix."],
+    summary: Annotated[OutputFile, "Output file with accuracies and gaps."],
     earlier: Annotated[Path | None, "Votes of earlier rounds, if any."] = None,
 ) -> None:
     """Join the chunks into one vote matrix of all teachers, and measure the accuracy of their votes.

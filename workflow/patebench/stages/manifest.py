@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
 
-from patebench.cli.command import stage_command
+from patebench.cli.command import OutputFile, stage_command
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import write_json
 from patebench.core.workers import available
@@ -27,7 +27,7 @@ def run(
     *,
     config: Annotated[str, "Configuration, as JSON."],
     benchmarks: Annotated[Path, "Folder of Snakemake's benchmark files."],
-    out: Annotated[Path, "Output file with the manifest."],
+    out: Annotated[OutputFile, "Output file with the manifest."],
 ) -> None:
     """Write the manifest: versions, commit, hardware, configuration, seeds, times, inputs and content of the report."""
     from patebench.config import validate

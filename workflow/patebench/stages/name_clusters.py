@@ -11,7 +11,7 @@ from typing import Annotated
 import numpy as np
 
 from patebench.artefacts.reading import check_pool_protection, check_together, read_encoder, read_samples
-from patebench.cli.command import stage_command, threads
+from patebench.cli.command import OutputFile, stage_command, threads
 from patebench.core.class_accuracy import class_accuracy
 from patebench.core.files import read_arrays, write_json
 from patebench.core.formats import FEATURES, POOL, QUERIES, TRUTH
@@ -33,7 +33,7 @@ def run(
     features: Annotated[Path, "Features of the pool."],
     encoder: Annotated[Path, "Encoder of these features."],
     selected: Annotated[Path, "Queries whose clusters are named."],
-    out: Annotated[Path, "Output file with the result."],
+    out: Annotated[OutputFile, "Output file with the result."],
 ) -> None:
     """Label clusters of the pool by its true labels, and measure the accuracy of these labels on the test set.
 

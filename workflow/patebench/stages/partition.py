@@ -8,7 +8,7 @@ import click
 import numpy as np
 
 from patebench.artefacts.reading import check_partners, read_samples
-from patebench.cli.command import stage_command
+from patebench.cli.command import OutputFile, stage_command
 from patebench.config.parameters import PartitionParameters
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import write_arrays
@@ -44,7 +44,7 @@ def run(
     parameters: PartitionParameters,
     seed: int,
     stream: str,
-    out: Annotated[Path, "Output file with the shards."],
+    out: Annotated[OutputFile, "Output file with the shards."],
     empty: Annotated[bool, "Allow shards without samples, for teachers that may abstain."] = False,
     protects: Annotated[str | None, "Protect only labels; see split.", click.Choice([LABELS])] = None,
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from patebench.artefacts.records import read_manifest, read_records, read_releases
-from patebench.cli.command import stage_command
+from patebench.cli.command import OutputFile, stage_command
 from patebench.core.files import write_json, write_text
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def run(
     manifest: Annotated[Path, "Manifest of the run, which lists its records, figures and tables."],
     published: Annotated[Path, "Values printed in the papers (CSV)."],
     captions: Annotated[Path, "Folder of captions (.rst)."],
-    out: Annotated[Path, "Output file with the page; all other files are written next to it."],
+    out: Annotated[OutputFile, "Output file with the page; all other files are written next to it."],
 ) -> None:
     """Write tables, figures and rows from the records that the manifest lists, and the page that shows them.
 

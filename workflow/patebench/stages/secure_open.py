@@ -6,7 +6,7 @@ from typing import Annotated
 
 import numpy as np
 
-from patebench.cli.command import stage_command
+from patebench.cli.command import OutputFile, stage_command
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, write_arrays
 from patebench.core.formats import LABELS, NOISY_COUNTS, SHARE_SUM
@@ -21,8 +21,8 @@ from patebench.stages.secure_sum import SHARED, check_agreement, query_arrays, s
 def run(
     *,
     sums: Annotated[Sequence[Path], "Published sum of an aggregator; repeat for each aggregator."],
-    labels: Annotated[Path, "Output file with the released labels."],
-    counts: Annotated[Path, "Output file with the noisy counts."],
+    labels: Annotated[OutputFile, "Output file with the released labels."],
+    counts: Annotated[OutputFile, "Output file with the noisy counts."],
 ) -> None:
     """Add up the published sums of all aggregators, which gives noisy counts, and label queries by the largest count.
 

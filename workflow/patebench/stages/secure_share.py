@@ -12,7 +12,7 @@ import numpy as np
 
 from patebench.accounting.votes import Votes
 from patebench.artefacts.reading import check_in_place, may_abstain, partition_facts, protects_labels_only, voting_facts
-from patebench.cli.command import COUNT, ledgered, mechanism, seeded_or_release, stage_command
+from patebench.cli.command import COUNT, OutputFile, ledgered, mechanism, seeded_or_release, stage_command
 from patebench.cli.mechanism_options import MechanismCommand
 from patebench.core.entropy import Draws, uniform_words
 from patebench.core.errors import ArtefactError, PatebenchError
@@ -32,7 +32,9 @@ def run(
     mechanism: str,
     parameters: Mapping[str, float],
     teachers: Annotated[int, "Total number of teachers.", COUNT],
-    out: Annotated[Sequence[Path], "Output file with an aggregator's shares; repeat for each aggregator, in order."],
+    out: Annotated[
+        Sequence[OutputFile], "Output file with an aggregator's shares; repeat for each aggregator, in order."
+    ],
     seed: int | None = None,
     stream: str | None = None,
     release: bool = False,

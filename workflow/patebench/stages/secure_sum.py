@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.cli.command import stage_command
+from patebench.cli.command import OutputFile, stage_command
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, claim, read_arrays, write_arrays
 from patebench.core.formats import OF_SHARES, SHARE_SUM, SHARES
@@ -25,7 +25,7 @@ SHARED = (*OF_SHARES, "neighbours")
 def run(
     *,
     shares: Annotated[Sequence[Path], "Shares of a chunk of teachers; repeat for each chunk."],
-    out: Annotated[Path, "Output file with the sum, which may be published."],
+    out: Annotated[OutputFile, "Output file with the sum, which may be published."],
 ) -> None:
     """Sum the shares that one aggregator received from the teachers.
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import numpy as np
 
 from patebench.artefacts.reading import check_together, query_positions
-from patebench.cli.command import stage_command, threads
+from patebench.cli.command import OutputFile, stage_command, threads
 from patebench.config.parameters import SelectionParameters, StudentParameters
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, write_arrays
@@ -33,7 +33,7 @@ def run(
     student: StudentParameters | None,
     seed: int,
     stream: str,
-    out: Annotated[Path, "Output file with the queries."],
+    out: Annotated[OutputFile, "Output file with the queries."],
 ) -> None:
     """Select the queries of one round: positions of pool samples that were not selected before.
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from patebench.artefacts.reading import check_partners, read_samples
-from patebench.cli.command import stage_command
+from patebench.cli.command import OutputFile, stage_command
 from patebench.config.parameters import SplitParameters
 from patebench.core.errors import PatebenchError
 from patebench.core.files import write_arrays
@@ -25,9 +25,9 @@ def run(
     parameters: SplitParameters,
     seed: int,
     stream: str,
-    pool_out: Annotated[Path, "Output file with the pool."],
-    truth_out: Annotated[Path, "Output file with the true labels of the pool."],
-    test_out: Annotated[Path, "Output file with the test set."],
+    pool_out: Annotated[OutputFile, "Output file with the pool."],
+    truth_out: Annotated[OutputFile, "Output file with the true labels of the pool."],
+    test_out: Annotated[OutputFile, "Output file with the test set."],
 ) -> None:
     """Shuffle the public samples into the student's pool and the test set.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from patebench.artefacts.reading import check_learner, check_together, read_samples, records_outside
-from patebench.cli.command import COUNT, stage_command, threads
+from patebench.cli.command import COUNT, OutputFile, stage_command, threads
 from patebench.config.parameters import TrainingParameters
 from patebench.core.class_accuracy import class_accuracy
 from patebench.core.errors import PatebenchError
@@ -31,7 +31,7 @@ def run(
     training: TrainingParameters,
     seed: int,
     stream: str,
-    out: Annotated[Path, "Output file with the result."],
+    out: Annotated[OutputFile, "Output file with the result."],
 ) -> None:
     """Train a model without privacy: on all private data, or on true labels of the pool.
 

@@ -23,7 +23,7 @@ from patebench.artefacts.reading import (
     records_outside,
 )
 from patebench.baselines import DPSGD_FORMS
-from patebench.cli.command import stage_command, threads
+from patebench.cli.command import OutputFile, stage_command, threads
 from patebench.config.parameters import DpsgdParameters
 from patebench.core.bound import large_delta
 from patebench.core.checks import check_finite
@@ -60,7 +60,7 @@ def run(
     training: DpsgdParameters,
     seed: int,
     stream: str,
-    out: Annotated[Path, "Output file with the result."],
+    out: Annotated[OutputFile, "Output file with the result."],
 ) -> None:
     """Train a model by DP-SGD on all private samples, with the smallest noise that reaches the target ε.
 

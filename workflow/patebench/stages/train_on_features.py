@@ -23,7 +23,7 @@ from patebench.artefacts.reading import (
     records_outside,
 )
 from patebench.baselines.on_features import FEATURE_METHODS, protects_only_labels
-from patebench.cli.command import stage_command, threads
+from patebench.cli.command import OutputFile, stage_command, threads
 from patebench.config.parameters import FeatureMethodParameters
 from patebench.core.bound import large_delta
 from patebench.core.checks import check_finite
@@ -53,7 +53,7 @@ def run(
     parameters: FeatureMethodParameters,
     seed: int,
     stream: str,
-    out: Annotated[Path, "Output file with the result."],
+    out: Annotated[OutputFile, "Output file with the result."],
 ) -> None:
     """Train a classifier on features of a public encoder, from noisy statistics of the private records.
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from patebench.artefacts.reading import check_pool_protection, check_together, locate_faults, read_samples
 from patebench.artefacts.records import ensemble_slug, select_entries
-from patebench.cli.command import stage_command, threads
+from patebench.cli.command import OutputFile, stage_command, threads
 from patebench.config.parameters import PetdlParameters
 from patebench.core.checks import check_finite
 from patebench.core.class_accuracy import class_accuracy
@@ -47,7 +47,7 @@ def run(
     parameters: PetdlParameters,
     seed: int,
     stream: str,
-    out: Annotated[Path, "Output file with the result."],
+    out: Annotated[OutputFile, "Output file with the result."],
 ) -> None:
     """Train a student of PET-DL on the teachers' probabilities and hints on the pool, and audit the training.
 

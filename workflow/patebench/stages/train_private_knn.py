@@ -19,7 +19,7 @@ from patebench.artefacts.reading import (
     records_outside,
 )
 from patebench.baselines import knn_accounting
-from patebench.cli.command import stage_command, threads
+from patebench.cli.command import OutputFile, stage_command, threads
 from patebench.config.parameters import PrivateKnnParameters
 from patebench.core.bound import large_delta
 from patebench.core.class_accuracy import class_accuracy
@@ -49,7 +49,7 @@ def run(
     parameters: PrivateKnnParameters,
     seed: int,
     stream: str,
-    out: Annotated[Path, "Output file with the result."],
+    out: Annotated[OutputFile, "Output file with the result."],
 ) -> None:
     """Label the first samples of the pool by their nearest private records, and train a student on these labels.
 

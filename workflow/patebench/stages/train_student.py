@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.artefacts.reading import locate_faults, read_encoder, read_samples
-from patebench.cli.command import COUNT, stage_command, threads
+from patebench.cli.command import COUNT, OutputFile, stage_command, threads
 from patebench.config.parameters import StudentParameters
 from patebench.core.checks import check_finite
 from patebench.core.class_accuracy import class_accuracy, uncovered
@@ -43,8 +43,8 @@ def run(
     queries: Annotated[int, "Number of queries to use, from the first on.", COUNT],
     seed: int,
     stream: str,
-    out: Annotated[Path, "Output file with the result."],
-    predictions: Annotated[Path, "Output file with the student's predictions for the whole pool."],
+    out: Annotated[OutputFile, "Output file with the result."],
+    predictions: Annotated[OutputFile, "Output file with the student's predictions for the whole pool."],
     encoder: Annotated[Path | None, "Encoder trained on the pool, for methods that use features."] = None,
     features: Annotated[Path | None, "Features of the pool, for decoding a released table of noisy counts."] = None,
 ) -> None:

@@ -21,7 +21,7 @@ from patebench.artefacts.reading import (
     read_partition,
     read_samples,
 )
-from patebench.cli.command import TeacherRange, stage_command, threads
+from patebench.cli.command import OutputFile, TeacherRange, stage_command, threads
 from patebench.config.parameters import KeptOutputs, TrainingParameters
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
@@ -46,7 +46,7 @@ def run(
     training: TrainingParameters,
     seed: int,
     stream: str,
-    out: Annotated[Path, "Output file with the votes."],
+    out: Annotated[OutputFile, "Output file with the votes."],
     kept: KeptOutputs = _NOTHING,
     selected: Annotated[
         Sequence[Path], "Queries to vote on [default: the whole pool]. In rounds, repeat for each round so far."
