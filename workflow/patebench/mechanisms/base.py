@@ -81,7 +81,7 @@ class Shown(NamedTuple):
 
 
 class Answering(StrEnum):
-    """Dependence between the answers of one release; it determines how costs compose and how audits test answers."""
+    """How the answers of one release depend on each other, which determines how costs compose and what audits test."""
 
     ALONE = "alone"  # each query is answered independently
     IN_SEQUENCE = "in sequence"  # an answer depends on earlier queries, through a state of the mechanism
@@ -95,10 +95,10 @@ class Mechanism(ABC):
     """Base class of mechanisms, which label queries from the teachers' votes and state bounds on the ε of these labels.
 
     Subclasses are frozen dataclasses whose fields are parameters (real numbers), created by `parameter`. They must
-    define only `release` and `log_outcome_probabilities`; the exact accountants follow from these probabilities.
-    Override `accountants` to add theorems. A mechanism that reveals more than its labels must override `neighbours` and
-    `accountants`, since its bounds must cover everything that it reveals. Mechanisms of other packages may leave out
-    `example`.
+    define only `release` and `log_outcome_probabilities`; exact bounds on ε are computed from these probabilities.
+    Override `accountants` to add bounds from theorems. A mechanism that releases more than its labels must override
+    `neighbours` and `accountants`, since its bounds must cover everything that it releases. The class attribute
+    `example` is optional for mechanisms of other packages.
     """
 
     #: Accountant and conversion by which the mechanism's paper states ε; tables show this ε first.
@@ -146,16 +146,19 @@ class Mechanism(ABC):
         """Draw a label for each query, (queries,), with noise from `rng`; NO_ANSWER if a query is not answered."""
 
     def released(self, votes: Votes, rng: Source) -> dict[str, NDArray[Any]]:
-        """Draw all released arrays: "labels" and, for some mechanisms, "noisy_counts" or the teachers' "reports"."""
+        """Draw everything that is released: "labels" and, for some mechanisms, "noisy_counts" or "reports" of teachers.
+
+        The base class returns the labels of `release`. The result maps the name of each array to the array.
+        """
         return {"labels": self.release(votes, rng)}
 
     def draw(self, votes: Votes, rng: Source) -> dict[str, NDArray[Any]]:
-        """Return the result of `released` after checks.
+        """Draw the arrays of `released`, and check their labels.
 
         Raises
         ------
         PatebenchError
-            If the method raises another exception, or if the labels are not one class or NO_ANSWER per query.
+            If `released` fails with an unexpected exception, or if its labels are not one class or NO_ANSWER per query.
         """
         with _one_line_faults(self):
             arrays = self.released(votes, rng)
@@ -172,7 +175,7 @@ class Mechanism(ABC):
         )
 
     def student_labels(self, votes: Votes) -> Labels:
-        """Return a fallback label per query, (queries,), for the student if the mechanism does not answer the query.
+        """Return the label of each query, (queries,), that the student uses if the mechanism does not answer the query.
 
         NO_ANSWER leaves the query without a label. The base class returns NO_ANSWER for all queries.
         """
@@ -191,18 +194,21 @@ class Mechanism(ABC):
         return self.answering in (Answering.ALONE, Answering.BY_TEACHER)
 
     def outcome_probabilities(self, votes: Votes) -> NDArray[np.float64] | None:
-        """Return the probability of each outcome that audits observe, (queries, classes + 1), or None if it is unknown.
+        """Return the probability of each outcome, (queries, classes + 1), with which audits compare their draws.
 
-        By default, the outcomes are the labels and, in the last column, "no answer".
+        By default, the outcomes are the labels and, in the last column, "no answer". The result is None if the
+        probabilities are unknown.
         """
         log_p = self.log_outcome_probabilities(votes)
         return None if log_p is None else checked_probabilities(self, log_p)
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
-        """Yield the outcome distributions of a query for each histogram in `counts` and for all its neighbours.
+        """Yield the outcome distribution of each histogram in `counts`, paired with that of each of its neighbours.
 
-        This default is valid for a mechanism that answers a query from its counts only and treats all classes alike.
-        Override this method to share work between neighbours, or if more than the label is released.
+        In a neighbour, one vote is for another class. Exact accountants compute divergences from these distributions.
+        The base class uses `log_outcome_probabilities`. This is valid for a mechanism that answers each query from the
+        counts of this query only and treats all classes alike. Override this method to share work between neighbours,
+        or if more than the label is released.
 
         Parameters
         ----------
@@ -227,21 +233,24 @@ class Mechanism(ABC):
         return one_by_one(counts, log_probabilities)
 
     def most_participation(self, queries: int) -> int:
-        """Return in how many of the first `queries` queries one teacher takes part at most; by default, in all."""
+        """Return the largest number of the first `queries` queries in which one teacher takes part; by default, all."""
         return queries
 
     def accountants(self, votes: Votes) -> list[Accountant]:
-        """Return the accountants that bound ε for labels drawn from `votes`; by default, the exact accountants."""
+        """Return one accountant per bound on the ε of labels drawn from `votes`; by default, the exact accountants."""
         return exact_accountant.accountants(votes, self.neighbours)
 
     def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:
-        """Return accountants of data-dependent bounds that may be published, as `noise` is added; by default, []."""
+        """Return accountants of sanitised bounds: data-dependent bounds that may be published after `noise` is added.
+
+        The base class returns [].
+        """
         return []
 
     def teacher_costs(self, votes: Votes, queries: Sequence[int], delta: float) -> list[dict[str, float | str]]:
-        """Return one record per T in `queries`: individual teachers' ε at `delta` for the first T queries.
+        """Return the ε at `delta` of individual teachers for the first T queries, one record for each T in `queries`.
 
-        Return [] if all teachers have the same ε.
+        The base class returns [], for mechanisms in which all teachers have the same ε.
         """
         return []
 
@@ -270,11 +279,11 @@ class Mechanism(ABC):
         ----------
         votes : the votes on all queries
         queries : numbers of queries T for which all bounds are stated
-        curve : further numbers of queries T, without sanitised bounds, since each of these would be a release
+        curve : further numbers of queries T, without sanitised bounds, since each sanitised bound is another release
         delta : δ of every bound
         noise : noise of sanitised bounds; None: no sanitised bounds
         discrete : state only bounds that are valid for discrete noise
-        adaptive : state only bounds that are valid for queries chosen by earlier answers
+        adaptive : state only bounds that are valid if queries depend on earlier answers
         publishable : select the bounds that may be published (True) or the others (False); None: all
         """
         check_delta(delta)
@@ -387,7 +396,7 @@ def _mechanisms_with(attribute: str) -> str:
 
 
 def check_releasable(name: str, kind: type[Mechanism]) -> None:
-    """Raise PatebenchError if mechanisms of class `kind` cannot draw discrete noise: no release is safe without it."""
+    """Raise PatebenchError if mechanisms of class `kind` cannot draw discrete noise, which a safe release needs."""
     if not kind.discrete:
         raise PatebenchError(
             f"the mechanism '{name}' cannot be drawn with discrete noise, so its labels are not safe to release; "
@@ -398,8 +407,8 @@ def check_releasable(name: str, kind: type[Mechanism]) -> None:
 def check_drawable(mechanism: Mechanism, votes: Votes) -> None:
     """Raise PatebenchError if `mechanism` cannot draw its noise exactly, for example if a scale is too large.
 
-    This is checked before a release is recorded and drawn. The check labels an artificial query on which all teachers
-    agree, with weights if `votes` have weights. So the error depends on no private vote.
+    Call this before a release is recorded and drawn. The check labels an artificial query on which all teachers agree,
+    so the error does not depend on private votes.
     """
     label = np.zeros(votes.teachers, np.int8)
     artificial_votes = Votes.of(label[:, None], votes.classes, abstentions=votes.abstentions)
@@ -413,7 +422,7 @@ def check_drawable(mechanism: Mechanism, votes: Votes) -> None:
 
 
 def check_abstentions(mechanism: Mechanism, votes: Votes) -> None:
-    """Raise PatebenchError if no theorem of the mechanism covers the abstentions, weights or neighbours of `votes`."""
+    """Raise PatebenchError if no theorem of `mechanism` covers `votes`, as stated by `check_covers`."""
     weighted = votes.weighted is not None
     check_covers(mechanism, abstentions=votes.abstentions, weights=weighted, labels_only=votes.labels_only)
 
@@ -421,7 +430,7 @@ def check_abstentions(mechanism: Mechanism, votes: Votes) -> None:
 def check_covers(mechanism: Mechanism, *, abstentions: bool, weights: bool, labels_only: bool) -> None:
     """Raise PatebenchError if `mechanism` has no theorem for votes with the properties that are True.
 
-    With `abstentions`, teachers may abstain. With `weights`, votes have weights. With `labels_only`, the samples are
+    `abstentions` means that teachers may abstain, `weights` that votes have weights, and `labels_only` that samples are
     public and only their labels are private.
     """
     name = type(mechanism).__name__
@@ -486,9 +495,10 @@ def cost_per_query(name: str, mechanism: Mechanism, teachers: int, classes: int)
 
 
 def keeper_of(cost: PerQueryCost, epsilon: float, delta: float) -> RenyiFilter:
-    """Return a filter that stops queries of this `cost` before their total exceeds the budget (`epsilon`, `delta`).
+    """Return a Rényi filter that admits queries as long as their total cost is within the budget (`epsilon`, `delta`).
 
-    The Rényi order of the filter depends on these arguments only.
+    `cost` is the worst-case cost of one query. The Rényi order of the filter depends on these arguments only, and not
+    on votes.
 
     Raises
     ------
@@ -508,9 +518,9 @@ def keeper_of(cost: PerQueryCost, epsilon: float, delta: float) -> RenyiFilter:
 
 
 def labels_within(cost: PerQueryCost, labels: Labels, epsilon: float, delta: float) -> tuple[Labels, int]:
-    """Replace labels of queries beyond the budget (`epsilon`, `delta`) by NO_ANSWER; count the queries within it.
+    """Return `labels` with NO_ANSWER after the first n queries, and n, the number of queries that the budget admits.
 
-    Return the new labels and this number. `cost` is the worst-case cost of one query. Labels are drawn independently,
+    The budget is (`epsilon`, `delta`), and `cost` is the worst-case cost of one query. Labels are drawn independently,
     so dropping the last labels is equivalent to not asking these queries.
     """
     asked = queries_within(keeper_of(cost, epsilon, delta), labels != NO_ANSWER, cost)

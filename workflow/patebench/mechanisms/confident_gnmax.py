@@ -34,9 +34,7 @@ class ConfidentGNMax(Mechanism):
     """Confident-GNMax: argmax(counts + N(0, σ₂²)) if max count + N(0, σ₁²) ≥ threshold, else no answer.
 
     The comparison with the threshold is called the test. Its result is public, so every query has the cost of the test,
-    answered or not. All Rényi curves (divergences by order) are for one query. The argument `rows` of `data_dependent`
-    and `expected` has one row per query: the statistic of the test, and `log_q`, an upper bound on ln Pr[the answer is
-    not the plurality] (see `rdp.gaussian_log_q`).
+    answered or not. A Rényi curve is the bound on the Rényi divergence of one query as a function of the order α.
     """
 
     shown = Shown("confident GNMax", color="green", marker="^")
@@ -65,14 +63,15 @@ class ConfidentGNMax(Mechanism):
         return np.column_stack([labels + answered[:, None], unanswered])
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
-        """Yield outcome distributions of histograms `counts` and their neighbours; the last outcome is "no answer"."""
+        """Yield the outcome distributions of `counts` and of all neighbours; the last outcome is "no answer"."""
         for pairs in self._answer.neighbours(counts):
             yield self._with_test(pairs, counts[pairs.histogram, 0], _largest_counts_after(counts, pairs))
 
     def _with_test(self, pairs: exact.Pairs, statistic: ArrayLike, statistic_neighbour: ArrayLike) -> exact.Pairs:
-        """Multiply the probabilities of answers in `pairs` by Pr[answered], and append "no answer" as the last outcome.
+        """Return the outcome distributions of test and answer, given those of the answer alone (`pairs`).
 
-        `statistic` and `statistic_neighbour` are the test statistics of each histogram and its neighbour.
+        "No answer" is the last outcome. `statistic` and `statistic_neighbour`, (neighbours,), are the test statistics
+        of each histogram and of its neighbour.
         """
 
         def outcomes(log_p: Array, statistic: ArrayLike) -> Array:
@@ -114,12 +113,13 @@ class ConfidentGNMax(Mechanism):
         return self.test_cost(orders) + rdp.gaussian(self.sigma2, orders)
 
     def data_dependent(self, rows: Array, orders: Array) -> Array:
-        """Return the data-dependent Rényi curve of a query, test and answer together (queries × orders).
+        """Return the data-dependent Rényi curve of each query, for test and answer together (queries × orders).
 
-        It is at most the data-independent curve. `rows` (queries, 2) contains the test statistic and `log_q` of each
-        query. Let s be Pr[answered], s′ the same for the neighbour, and D the bound of Scalable PATE, Theorem 6, on the
-        divergence of the answer. The divergence of test and answer is at most ln((1−s)^α (1−s′)^{1−α} + s^α s′^{1−α}
-        e^{(α−1)D})/(α−1). The result is for the worst s′ that one vote can cause.
+        `rows` (queries, 2) contains the test statistic and an upper bound on ln Pr[the answer is not the plurality]
+        (`rdp.gaussian_log_q`). Let s and s′ be Pr[answered] for the votes and for a neighbour. Let D be the bound of
+        Scalable PATE, Theorem 6, on the divergence of the answer. Then the divergence of test and answer is at most
+        ln((1−s)^α (1−s′)^{1−α} + s^α s′^{1−α} e^{(α−1)D})/(α−1). The result is the largest value for any s′ that one
+        vote can cause, and at most the data-independent curve.
         """
         statistic, log_q = rows.T
         answer = log_expm1((orders - 1) * rdp.gaussian_data_dependent(log_q, self.sigma2, orders))
@@ -136,11 +136,10 @@ class ConfidentGNMax(Mechanism):
         return np.minimum(worst, self.data_independent(orders))
 
     def expected(self, rows: Array, orders: Array) -> Array:
-        """Return the expected Rényi cost of a query (queries × orders), as in the tables of Scalable PATE.
+        """Return the expected Rényi cost of each query (queries × orders), as in the tables of Scalable PATE.
 
         It is the Rényi cost of the test plus Pr[answered] times the Rényi cost of the answer, both by Theorem 6. `rows`
-        (queries, 2) contains the test statistic and `log_q` of each query. Rényi divergences cannot be averaged, so the
-        expected cost is not a bound.
+        is as in `data_dependent`. The expected cost is not a bound, since Rényi divergences cannot be averaged.
         """
         statistic, log_q = rows.T
         answered, unanswered = self.log_answered(statistic)
@@ -191,11 +190,11 @@ class ConfidentGNMax(Mechanism):
         ]
 
     def changes(self, votes: Votes) -> exact.Neighbours | exact.PerQueryNeighbours:
-        """Return the function that yields the outcome distributions of neighbours of `votes` to exact accountants."""
+        """Return the function that gives exact accountants the outcome distributions of all neighbours of `votes`."""
         return self.neighbours
 
     def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:
-        """Return accountants of data-dependent bounds that may be published because `noise` is added.
+        """Return accountants of sanitised bounds: data-dependent bounds that may be published after `noise` is added.
 
         The cost of a query is the worst-case cost of the test plus the data-dependent cost of the answer, as if every
         query were answered.
@@ -213,7 +212,10 @@ class ConfidentGNMax(Mechanism):
 
 
 def _largest_counts_after(counts: Counts, pairs: exact.Pairs) -> NDArray[np.int64]:
-    """Return the largest count of each neighbour in `pairs`; `counts` are the histograms, in descending order."""
+    """Return the largest count of each neighbour in `pairs`, (neighbours,).
+
+    `counts` (histograms × classes) are the counts before the vote moves, in descending order.
+    """
     top, second = counts[pairs.histogram, 0], counts[pairs.histogram, 1]
     falls = (pairs.loses == 0) & (top > second)
     return np.where(falls, np.maximum(top - 1, second + (pairs.gains == 1)), np.where(pairs.gains == 0, top + 1, top))
@@ -255,9 +257,10 @@ class InteractiveGNMax(ConfidentGNMax):
         return votes.counts if votes.predictions is None else votes.counts - votes.teachers * votes.predictions
 
     def _neighbours_by_class(self, votes: Votes) -> Iterator[exact.Pairs]:
-        """Yield the outcome distributions of `votes` and all neighbours, with classes in place of ranks.
+        """Yield the outcome distributions of `votes` and of all neighbours, one neighbour per pair of classes.
 
-        Classes with equal counts, and thus of the same rank, may have different predictions.
+        `neighbours` has one neighbour per pair of ranks, which is not enough here: classes with equal counts have the
+        same rank, but may have different predictions.
         """
         differences = self._differences(votes)
         order = np.argsort(-votes.counts, axis=1, kind="stable")
@@ -271,7 +274,10 @@ class InteractiveGNMax(ConfidentGNMax):
 
 
 def _ranks_to_classes(pairs: exact.Pairs, rank: Integers) -> exact.Pairs:
-    """Replace each pair of ranks in `pairs` by all pairs of classes with these ranks; `rank` is that of each class."""
+    """Replace each neighbour in `pairs`, stated for two ranks, by one neighbour per pair of classes with these ranks.
+
+    `rank` (queries × classes) is the rank of each class by its count.
+    """
     may_lose = rank[pairs.histogram] == pairs.loses[:, None]
     may_gain = rank[pairs.histogram] == pairs.gains[:, None]
     other = ~np.eye(rank.shape[1], dtype=bool)
@@ -284,7 +290,10 @@ def _ranks_to_classes(pairs: exact.Pairs, rank: Integers) -> exact.Pairs:
 
 
 def _largest_differences_after(differences: NDArray[Any], pairs: exact.Pairs) -> NDArray[Any]:
-    """Return the largest of `differences`, counts minus predicted counts, of each neighbour in `pairs`."""
+    """Return the largest difference, count minus predicted count, of each neighbour in `pairs`, (neighbours,).
+
+    `differences` (queries × classes) are the differences before the vote moves.
+    """
     rows, changed = np.arange(len(pairs.histogram)), differences[pairs.histogram]
     changed[rows, pairs.loses] -= 1
     changed[rows, pairs.gains] += 1

@@ -88,15 +88,12 @@ class PermuteAndFlip(Mechanism):
         return np.asarray(np.argmax(votes.counts + noise, axis=1), dtype=np.int32)
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
-        """Compute ln P(j) for class j: P(j) = w_j ∫₀¹ Π_{k≠j} (1 − s·w_k) ds, w_k = exp(ε(n_k − max n)/2), counts n.
+        """Return ln Pr of each label and of "no answer", which has probability 0, (queries, classes + 1).
 
-        The mechanism considers classes in random order and accepts class k with probability w_k, given that none was
+        Class j has probability w_j ∫₀¹ Π_{k≠j} (1 − s·w_k) ds, with w_k = exp(ε(n_k − max n)/2) for counts n. Proof:
+        the mechanism considers classes in random order and accepts class k with probability w_k, given that none was
         accepted before. Equivalently, each class is considered at a uniform random time in [0, 1]. If class j is
         considered at time s, class k was considered and accepted before j with probability s·w_k.
-
-        The integrand is a polynomial, so Gauss–Legendre quadrature is exact. Its factors are not negative, so no terms
-        cancel. If the probability of the plurality is near 1, it is computed as 1 minus the probabilities of the other
-        classes.
         """
         behind = votes.counts - votes.counts.max(axis=1, keepdims=True)
         log_p = self.epsilon / 2 * behind + np.log(_acceptance_integrals(exp_multiple(self.epsilon / 2, behind)))
@@ -113,6 +110,8 @@ class PermuteAndFlip(Mechanism):
 
 def _acceptance_integrals(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return ∫₀¹ Π_{k≠j} (1 − s·w_k) ds for each class j, (queries, classes), with w_k the `weights` of classes."""
+    # The integrand is a polynomial, so Gauss–Legendre quadrature is exact. Its factors are not negative, so no terms
+    # cancel.
     classes = weights.shape[1]
     nodes, node_weights = np.polynomial.legendre.leggauss(classes // 2 + 1)
     result = np.empty(weights.shape)

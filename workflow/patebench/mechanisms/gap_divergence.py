@@ -3,13 +3,14 @@
 The label is argmax(counts + noise), with noise on the integers and ties to the lowest class. G_α(γ) bounds D_α between
 the labels of D and D′, in both directions, for every histogram D of n votes in m classes whose two largest counts
 differ by at least γ and every D′ with one vote moved. It depends on n, m, the noise and α alone, so it is public. The
-computed value is an upper bound despite rounding, and it does not increase with γ. It is the largest of three cases:
-the first class loses the vote, gains the vote, or does neither.
+computed value is an upper bound despite rounding, and it does not increase with γ.
 
-The first class t has the largest count of D, and its score without noise is 0. A vote moves from class a to class b. Y
-is the largest noisy score of the classes that neither lose nor gain a vote, and J the first class with this score. Y*
-is a random variable such that Pr[Y* ≥ y] ≥ Pr[Y ≥ y] for every y. m(y) is the moment Σ P^α P′^{1−α} of the label if Y =
-y, and M(y) is its running maximum. Proof: docs/explanation/proofs-mechanisms.md, "The divergence at a gap".
+Notation. Class t has the largest count of D. A score is a count minus the count of t on D, plus noise. A vote moves
+from class a to class b, in one of three cases: t loses the vote, gains it, or does neither. Y is the largest score of
+the classes that neither lose nor gain a vote, and J the first class with this score. Y* is a random variable such that
+Pr[Y* ≥ y] ≥ Pr[Y ≥ y] for every y. P and P′ are the probabilities of an outcome on D and D′. The moment of the label is
+Σ P^α P′^{1−α} over its outcomes, so D_α is ln(moment)/(α − 1). m(y) is this moment if Y = y, and M(y) is the largest
+m(y′) with y′ ≤ y. Proof: docs/explanation/proofs-mechanisms.md, "The divergence at a gap".
 """
 
 import math
@@ -79,16 +80,19 @@ def _tables(noise: LatticeNoise, orders: tuple[float, ...], teachers: int, class
 
 
 class _Side(NamedTuple):
-    """Terms of one outcome in the Rényi divergence between neighbouring histograms, in one direction."""
+    """Probability P and privacy loss ln(P/P′) of one outcome, rounded such that moments are upper bounds.
+
+    P and P′ belong to D and D′, or to D′ and D for the divergence in the other direction.
+    """
 
     log_weight: Array  # ln P, rounded up
     ratio: Array  # r = ln(P/P′), away from 0 by a bound on its error
     change: Array  # P·(e^{−r} − 1)
 
     def excess(self, order: float) -> Array:
-        """Return an upper bound on P·f(r), the term of this outcome in Σ P^α P′^{1−α} − 1, for α = `order`.
+        """Return an upper bound on the term of this outcome in the moment minus 1, Σ P^α P′^{1−α} − 1, for α = `order`.
 
-        P and P′ are the outcome's probabilities, r = ln(P/P′), and f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1).
+        The term is P·f(r), with r = ln(P/P′) and f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1).
         """
         value = _product(self.log_weight, (order - 1) * self.ratio)
         rounding = 2 * _STEP * np.abs(value)
@@ -98,7 +102,7 @@ class _Side(NamedTuple):
 
 
 def _product(log_weight: Array, power: Array) -> Array:
-    """Return exp(`log_weight`)·(exp(`power`) − 1), computed in log space where `power` is large."""
+    """Return exp(`log_weight`)·(exp(`power`) − 1), without overflow of exp(`power`)."""
     large = power > _LARGE_POWER
     with np.errstate(over="ignore"):
         value: Array = np.exp(log_weight) * np.expm1(np.where(large, 0.0, power))
@@ -115,9 +119,9 @@ class _Outcome(NamedTuple):
     error_of_ratio: Array
 
     def side(self, *, backward: bool) -> _Side:
-        """Return the terms of this outcome in D_α(D ‖ D′), or in D_α(D′ ‖ D) if `backward`.
+        """Return P and ln(P/P′) of this outcome for D_α(D ‖ D′), or for D_α(D′ ‖ D) if `backward`.
 
-        D is the histogram and D′ its neighbour. Impossible outcomes have weight 0.
+        D is the histogram and D′ its neighbour. An outcome that is impossible in the first of the two has weight 0.
         """
         here, there = (self.log_p, self.log_p_neighbour)[:: -1 if backward else 1]
         with np.errstate(invalid="ignore"):
@@ -141,9 +145,9 @@ class _Window:
 
     @classmethod
     def of(cls, noise: LatticeNoise, teachers: int, exponent: float) -> "_Window":
-        """Return tables and ranges for counts of `teachers` teachers, wide enough that scores outside are negligible.
+        """Create the tables and ranges for counts of `teachers` teachers.
 
-        They are negligible even if the moment Σ P^α P′^{1−α} of the label is e^`exponent`.
+        The ranges are so wide that scores outside are negligible, even if the moment of the label is e^`exponent`.
         """
         high, summed, below = (noise.reach(part + exponent) for part in (_ABOVE, _SUMMED, _BELOW))
         low, summed = -teachers - below, max(summed, high + 3)
@@ -179,16 +183,19 @@ class _Window:
 
 
 class _Ties(NamedTuple):
-    """Order of the indices of three classes, which decides ties: the class with the lowest index wins."""
+    """One order of the indices of the classes t, b and J, as offsets into the tables of `_outcomes_first_loses`.
 
-    # t loses a vote to b, which is x votes behind; J has the largest noisy score y of all others.
+    The order decides ties, since the class with the lowest index wins. t loses a vote to b, which is x votes behind. J
+    has the largest score, y, of all other classes.
+    """
+
     t: tuple[int, int]  # steps (in y, in x) before the sums for t are read
     b: tuple[int, int]  # steps (in y, in x) before the sums for b are read
     rest: tuple[int, int]  # steps in y in the distribution functions of t and of b if J wins
     either: bool  # sums also hold for J before t and b with Y = y − 1
 
 
-#: Orders of the classes' numbers: t < b next to J, b < t next to J, t < J < b, b < J < t.
+#: Orders of the indices of the classes: t < b next to J, b < t next to J, t < J < b, b < J < t.
 _ORDERS = (
     _Ties((0, 0), (-1, 1), (-1, -1), True),
     _Ties((0, -1), (0, 0), (-1, -1), True),
@@ -198,11 +205,11 @@ _ORDERS = (
 
 
 def _outcomes_first_loses(window: _Window, low: int, high: int, other_classes: bool) -> list[list[_Outcome]]:
-    """Return the outcomes, one per winner and per order of the classes' indices, if the largest count loses the vote.
+    """Return the probabilities that t, b and J win, on D and on D′, if t loses a vote to b, given the score y of J.
 
-    The vote moves from t, the class with the largest count, to class b. J is the class with the largest noisy score y
-    among all others; if `other_classes` is False, there is none. result[i][j] is for the order `_ORDERS[i]` and the
-    j-th of the winners t, b and J. Its arrays are (x, y): b is x votes behind t, with x from `low` to `high`.
+    t has the largest count, and J the largest score of all classes other than t and b. If `other_classes` is False, J
+    never wins. result[i][j] is for the order of indices `_ORDERS[i]` and for winner j of (t, b, J). Its arrays are
+    (x, y): b is x votes behind t on D, x from `low` to `high`, and y from `window.low` to `window.high`.
     """
     # The tables of sums are larger than the outcomes, which read them at up to three steps beyond x and y.
     x, z = np.arange(low - 3, high + 2)[:, None], np.arange(window.low - 1, window.summed + 1)
@@ -237,7 +244,11 @@ def _outcomes_first_loses(window: _Window, low: int, high: int, other_classes: b
 def _first_class_wins(
     window: _Window, log_p: Array, log_p_neighbour: Array, other_outcomes: Sequence[_Outcome]
 ) -> _Outcome:
-    """Return the outcome that the first class wins; where `other_outcomes` are improbable, Pr is 1 minus theirs."""
+    """Return the outcome that class t wins.
+
+    Its probability is exp(`log_p`). Where the two `other_outcomes` are improbable, it is instead computed as 1 minus
+    their probabilities, which is more precise.
+    """
     others, others_neighbour = (np.exp(other_outcomes[0][side]) + np.exp(other_outcomes[1][side]) for side in (0, 1))
     plain = _outcome(window, log_p, log_p_neighbour)
     near = np.maximum(others, others_neighbour) < 0.5
@@ -253,9 +264,10 @@ def _first_class_wins(
 
 
 def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int) -> Array:
-    """Return an upper bound on Σ P^α P′^{1−α} − 1 of a label, (orders × gaps), if the largest count loses a vote.
+    """Return an upper bound on the moment of the label, minus 1, if the largest count loses the vote (orders × gaps).
 
-    `caps` are upper bounds on the same quantity of the noisy counts, one for each α in `orders`.
+    Column γ is for votes whose two largest counts differ by at least γ. `caps` (orders,) are upper bounds on the moment
+    of all noisy counts together, minus 1; these also bound the moment of the label.
     """
     result = np.zeros((len(orders), window.teachers + 1))
     rows = max(1, _CELLS // (window.summed - window.low))
@@ -280,9 +292,10 @@ def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int
 
 
 def _tail_probabilities(window: _Window, classes: int, largest_gap: int) -> Array:
-    """Return Pr[Y* ≥ y], (scores × gaps), for gaps between the two largest counts of at least 0 … `largest_gap`.
+    """Return Pr[Y* ≥ y], (scores y × gaps γ), for y from `window.low` to `window.high` − 1 and γ = 0 … `largest_gap`.
 
-    Y* is stochastically at least the largest noisy score of the classes whose counts do not change.
+    It is an upper bound on Pr[Y ≥ y] for all votes whose two largest counts differ by at least γ. Y is the largest
+    score of the classes whose counts do not change.
     """
     y, gap = np.arange(window.low, window.high)[:, None], np.arange(largest_gap + 1)
     # Pr[Y* ≥ y], with each class γ votes behind the first
@@ -292,10 +305,10 @@ def _tail_probabilities(window: _Window, classes: int, largest_gap: int) -> Arra
 
 
 def _running_maximum(terms: Sequence[Sequence[_Side]], order: float) -> Array:
-    """Return the running maximum over y of Σ P^α P′^{1−α} − 1 of a label, (x, y), for the worst order of the classes.
+    """Return M(y) − 1, (x, y): the largest moment of the label given Y = y′, minus 1, over all y′ ≤ y.
 
-    y is the largest noisy score of the classes whose counts do not change. `terms` are the terms of the outcomes in one
-    direction, for each order of the classes' indices in `_ORDERS`.
+    Y is the largest score of the classes whose counts do not change. The maximum is also over the orders of the
+    classes' indices: `terms[i]` are the three outcomes for `_ORDERS[i]`, in one direction.
     """
     worst: Array = np.zeros(())
     for ties, three in zip(_ORDERS, terms, strict=True):
@@ -310,9 +323,10 @@ def _running_maximum(terms: Sequence[Sequence[_Side]], order: float) -> Array:
 
 
 def _bound_neither(window: _Window, order: float, cap: float) -> Array:
-    """Return an upper bound on Σ P^α P′^{1−α} − 1 of a label, (gaps,), if the largest count does not change.
+    """Return an upper bound on the moment of the label, minus 1, if the largest count does not change, (gaps,).
 
-    `cap` is an upper bound on the same quantity of the noisy counts, and α is `order`.
+    Entry γ is for votes whose two largest counts differ by at least γ. `order` is α. `cap` is an upper bound on the
+    moment of all noisy counts together, minus 1.
     """
     loses, gains = (_observed_moment(window, order, step) for step in (1, -1))
     below = window.noise.reach(_BELOW + window.exponent)
@@ -328,9 +342,10 @@ def _bound_neither(window: _Window, order: float, cap: float) -> Array:
 
 
 def _observed_moment(window: _Window, order: float, step: int) -> Array:
-    """Return, for each u, an upper bound on Σ P^α P′^{1−α} − 1 of a score that is observed only if its noise ≥ u.
+    """Return an upper bound on the moment of one score, minus 1, if it is observed only where its noise is at least u.
 
-    `step` is 1 for the class that loses a vote and −1 for the class that gains it; α is `order`.
+    The result has one entry per u, from `window.low` + 2. Below u, only the fact that the noise is below u is observed.
+    `order` is α. `step` is 1 for the class that loses a vote and −1 for the class that gains it.
     """
     u = np.arange(window.low + 2, window.summed + window.teachers + 1)
     # The noise z is observed only if z ≥ u. The same score needs noise z on D and z + `step` on D′, with a step of 1

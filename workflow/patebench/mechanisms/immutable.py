@@ -31,7 +31,7 @@ ENDLESS = "an outcome is certain for some votes and impossible for their neighbo
 
 
 class ImmutableArgmax(Mechanism):
-    """Immutable argmax, argmax(counts + c·[largest] + noise): [largest] is 1 for the largest count, else 0.
+    """Immutable argmax: the argmax of the counts plus noise, after the constant c is added to the largest count.
 
     With `distance` > 0, a query is answered only if its two largest counts differ by at least this distance. If several
     counts are the largest, one of these, chosen at random, gets the constant c, so that classes are treated alike. In
@@ -53,15 +53,16 @@ class ImmutableArgmax(Mechanism):
 
     @abstractmethod
     def worst_case(self) -> Accountant:
-        """Return the accountant of a proven worst-case bound: ∞ if `certain`, else by the sensitivity of 2(c + 1).
+        """Return the accountant of a proven worst-case bound, which is ε = ∞ if an outcome is `certain`.
 
         One vote changes two counts by 1 and, if the plurality changes, moves the constant from one class to another. So
-        counts with the constant change by at most 2(c + 1) in L1 and √2·(c + 1) in L2 (the paper states c + 1 for L1).
+        the sensitivity of the counts with the constant is at most 2(c + 1) in L1 and √2·(c + 1) in L2. The paper states
+        c + 1 for L1.
         """
 
     @property
     def noise_is_negligible(self) -> bool:
-        """Return True if the constant c is so large that the noise changes nothing."""
+        """Return True if the constant c is so large compared with the noise that the plurality always wins."""
         return self.c > _CERTAIN * self.noise.scale
 
     @property
@@ -112,9 +113,9 @@ def _largest(counts: Counts) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class ImmutableGNMax(ImmutableArgmax):
-    """Immutable argmax, argmax(counts + c·[largest] + N(0, σ²)), where only the largest count gets the constant c.
+    """Immutable argmax with Gaussian noise: argmax(counts + N(0, σ²)), after c is added to the largest count.
 
-    Sun et al. 2020 (NZC), section 4.2, claim that it costs as much as GNMax(σ) for every c.
+    Sun et al. 2020 (NZC), section 4.2, claim that a query costs as much as one of GNMax(σ), whatever c is.
     """
 
     shown = Shown("immutable GNMax", color="vermillion", marker="P")
@@ -153,7 +154,10 @@ class ImmutableGNMax(ImmutableArgmax):
 
 @dataclass(frozen=True)
 class ImmutableLNMax(ImmutableArgmax):
-    """Immutable argmax(counts + c·[largest count] + Lap(1/γ)); NZC, Theorem 4, claims 2γ-DP per query for every c."""
+    """Immutable argmax with Laplace noise: argmax(counts + Lap(1/γ)), after c is added to the largest count.
+
+    Sun et al. 2020 (NZC), Theorem 4, claim that a query is 2γ-DP, whatever c is.
+    """
 
     shown = Shown("immutable LNMax", color="vermillion", marker="X")
     published = ("moments", Conversion.CLASSIC)

@@ -35,18 +35,18 @@ _PHASE = (math.sqrt(5) - 1) / 2
 
 @dataclass(frozen=True, eq=False)
 class Channel:
-    """Public channel by which one teacher perturbs its own vote before anybody else sees the vote.
+    """Random mapping from a teacher's vote to its report, the perturbed vote that is released; the mapping is public.
 
-    An observer sees the reports of a teacher, one per use of the channel. So the privacy of a teacher is that of its
-    channel, for any votes of the other teachers. Votes for the first and for the last class are the easiest pair to
-    distinguish, in the sense of Blackwell: the rows of no other pair in `log_p` have a larger δ(ε) for any ε.
+    The report of a teacher depends on no other vote, so the ε of a teacher is that of its channel. Votes for the first
+    and for the last class are the easiest pair to distinguish: no other pair of rows of `log_p` has a larger δ(ε), for
+    any ε.
 
     Parameters
     ----------
     log_p : (votes, reports) ln Pr[report | vote]
     inverse : inverse of the matrix of probabilities Pr[report | vote]
-    loss_probabilities : probability of each distinct value of the privacy loss of one use, ln(Pr[report | first class]
-        / Pr[report | last class]); the values are evenly spaced from `local_epsilon` to its negative
+    loss_probabilities : probability of each value of the privacy loss ln(Pr[report | first class] / Pr[report | last
+        class]) if the vote is for the first class; the values are evenly spaced from `local_epsilon` to its negative
     """
 
     log_p: Array
@@ -64,14 +64,17 @@ class Channel:
 
     @cached_property
     def local_epsilon(self) -> float:
-        """Return the ε of one use: the largest ln(Pr[report | vote] / Pr[report | other vote]), rounded up."""
+        """Return the ε of one report: the largest ln(Pr[report | vote] / Pr[report | other vote]), rounded up."""
         with np.errstate(invalid="ignore"):
             ratio = float(np.max(self.log_p.max(axis=0) - self.log_p.min(axis=0)))
         return ratio * (1 + 4 * float(np.finfo(np.float64).eps))
 
     @cached_property
     def variance(self) -> float:
-        """Return Σ_j Var[estimate of class j] for a uniformly random vote; unbiased estimates are rows of `inverse`."""
+        """Return the variance of the unbiased estimate of a uniformly random vote, summed over the classes.
+
+        The estimate of the vote in one-hot form is the row of `inverse` for the report.
+        """
         second_moment = float(np.mean(self.matrix @ np.sum(self.inverse**2, axis=1)))
         return second_moment - 1 / self.classes
 
@@ -82,7 +85,7 @@ class Channel:
         return one, other
 
     def renyi(self, orders: Array) -> Array:
-        """Return the largest Rényi divergence between reports of two votes, (orders,) (Mironov 2017, Definition 4)."""
+        """Return the largest Rényi divergence between the reports of two different votes, (orders,)."""
         one, other = self.pairs
         ones = np.ones((len(one), self.classes), dtype=np.int64)
         return divergence(self.log_p[one], self.log_p[other], ones, orders).max(axis=0)
@@ -172,12 +175,12 @@ class LocalMechanism(Mechanism):
         return np.where(np.any(reports != NO_ANSWER, axis=0), labels, np.int32(NO_ANSWER))
 
     def estimates(self, votes: Votes, reports: NDArray[np.int32]) -> Array:
-        """Return the score of each class (queries × classes) from the reports; the joint label has the largest score.
+        """Return the score of each class, (queries × classes); the joint label is the class with the largest score.
 
-        With `unbiased` = 0, the score of class j is c_j, the number of reports of class j (Zhao 2018, equation 3). With
-        1, it is a weighted sum over teachers of unbiased estimates of the vote (the report's row of the channel's
-        inverse). The weights, 1/variance of the estimate, minimise the variance of the sum (Aitken 1936, generalised
-        least squares). Each variance is computed for equally likely votes, so the weights are public.
+        With `unbiased` = 0, the score of a class is the number of its reports (Zhao 2018, equation 3). With `unbiased`
+        = 1, scores are a weighted sum over teachers of unbiased estimates of their votes in one-hot form. The weight of
+        a teacher is 1/`Channel.variance`, which minimises the variance of the sum (Aitken 1936, generalised least
+        squares) and is public.
         """
         result = np.zeros((votes.queries, votes.classes))
         for i, channel in enumerate(self.channels(votes.teachers, votes.classes)):
@@ -191,9 +194,9 @@ class LocalMechanism(Mechanism):
         return None
 
     def outcome_probabilities(self, votes: Votes) -> Array | None:
-        """Return the probabilities of a single teacher's reports, (queries, classes + 1); None for several teachers.
+        """Return the probability of each report if there is only one teacher, (queries, classes + 1); otherwise None.
 
-        The teacher is assumed to take part in each query, so "no answer" has probability 0.
+        The teacher is assumed to take part in each query, so "no answer", in the last column, has probability 0.
         """
         if votes.teachers != 1:
             return None
@@ -201,10 +204,10 @@ class LocalMechanism(Mechanism):
         return np.column_stack([reports, np.zeros(votes.queries)])
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
-        """Yield the report distributions of the teacher with the largest ε, for every ordered pair of different votes.
+        """Yield, for each histogram, the report distributions of every ordered pair of different votes of one teacher.
 
-        The votes of other teachers do not matter. `loses` and `gains` of the result are the two votes, as classes
-        instead of ranks, since a channel may treat classes differently.
+        It is the teacher with the largest ε. The distributions are the same for all `counts`, since a report depends on
+        one vote only. `loses` and `gains` are the two votes, as classes instead of ranks.
         """
         channel = self.channel(self.epsilon, counts.shape[1])
         vote, other = channel.pairs
@@ -213,9 +216,9 @@ class LocalMechanism(Mechanism):
             yield exact.Pairs(np.full_like(vote, row), vote, other, channel.log_p[vote], channel.log_p[other], ones)
 
     def accountants(self, votes: Votes) -> list[Accountant]:
-        """Return accountants of the largest cost that any teacher can have.
+        """Return accountants that bound the ε of every teacher.
 
-        This is the cost of a teacher with the largest ε per query that takes part in as many queries as possible.
+        They are for a teacher with the largest ε per query that takes part in as many queries as possible.
         """
         channel, paper = self.channel(self.epsilon, votes.classes), "Zhao 2018, end of the section on its framework"
         top = channel.local_epsilon
@@ -252,7 +255,11 @@ class LocalMechanism(Mechanism):
         return [self._teacher_costs(votes, T, delta) for T in queries]
 
     def _teacher_costs(self, votes: Votes, queries: int, delta: float) -> dict[str, float | str]:
-        """Return a record with the costs of the teachers of least, median and largest ε by basic composition."""
+        """Return the costs of three teachers: those with the least, the median and the largest ε by basic composition.
+
+        The keys for each teacher are "asked", the number of queries; "epsilon", the ε per query; "basic", the ε by
+        basic composition; and "composed", the ε at `delta` by exact composition. They end in one of `WHICH`.
+        """
         personal, asked = self.personal(votes.teachers), self.asked(votes.teachers, queries)
         order = np.argsort(asked * personal, kind="stable")
         record: dict[str, float | str] = {"queries": queries, "delta": delta}
@@ -260,7 +267,6 @@ class LocalMechanism(Mechanism):
             epsilon, times = float(personal[i]), int(asked[i])
             channel = self.channel(epsilon, votes.classes)
             composed = independent.lattice_composition(channel.loss_probabilities, channel.local_epsilon, times, delta)
-            # basic composition, as in distributed PATE, and exact composition
             values = {"asked": times, "epsilon": epsilon, "basic": times * epsilon, "composed": composed}
             record |= {f"{name}_{which}": in_json(value) for name, value in values.items()}
         return record
@@ -275,14 +281,14 @@ class LocalMechanism(Mechanism):
 class TruncatedGeometric(LocalMechanism):
     """Truncated geometric votes, the local mechanism of distributed PATE (Zhao 2018, equations 1 and 2).
 
-    Geometric noise with ratio α = e^{−ε/M}, M the number of classes, is added to the index of the voted class, and the
-    sum is truncated at the first and at the last class.
+    Geometric noise with ratio α = e^{−ε/M} is added to the index of the voted class; M is the number of classes. The
+    sum is truncated to the range from the first to the last class. A report is likely to be near the vote, so the
+    mechanism suits ordered labels.
 
     In the paper's formula, the sum takes M + 1 values, one more than there are classes. Here it takes M values, one per
     class (as in Ghosh, Roughgarden, Sundararajan 2012). α is that of the paper, for a sensitivity of M. Two votes
-    differ by at most M − 1, so one vote is ε·(M − 1)/M-locally private, and the accountants use this value.
-
-    The perturbed vote depends on the order of the classes, so the mechanism suits ordered labels.
+    differ by at most M − 1, so a report is ε·(M − 1)/M-locally private. All accountants use this value, except basic
+    composition, which uses ε as in the paper.
     """
 
     shown = Shown("truncated geometric", color="orange", marker="d")
@@ -292,8 +298,8 @@ class TruncatedGeometric(LocalMechanism):
     def channel(epsilon: float, classes: int) -> Channel:
         """Return the channel that reports vote k as z with probability f_z·α^{|z − k|}; α = e^{−ε/M}, M = `classes`.
 
-        f_z is 1/(1 + α) for the first and the last class z, and (1 − α)/(1 + α) for others. The matrix of α^{|z − k|}
-        has a tridiagonal inverse (Kac, Murdock, Szegő 1953), and so has the channel.
+        f_z is 1/(1 + α) for the first and the last class z, and (1 − α)/(1 + α) for all other classes. The inverse of
+        the channel is tridiagonal, since that of the matrix α^{|z − k|} is (Kac, Murdock, Szegő 1953).
         """
         rate, distance = epsilon / classes, np.abs(np.subtract.outer(np.arange(classes), np.arange(classes)))
         alpha, less = np.exp(-rate), -np.expm1(-rate)
@@ -310,7 +316,7 @@ class TruncatedGeometric(LocalMechanism):
 class RandomisedResponse(LocalMechanism):
     """Randomised response: report the vote with probability e^ε/(e^ε + M − 1), any other class with 1/(e^ε + M − 1).
 
-    M is the number of classes. A vote is ε-locally private. The mechanism suits labels without an order (Kairouz, Oh,
+    M is the number of classes. A report is ε-locally private. The mechanism suits labels without an order (Kairouz, Oh,
     Viswanath 2014, *Extremal mechanisms for local differential privacy*).
     """
 
@@ -321,8 +327,7 @@ class RandomisedResponse(LocalMechanism):
     def channel(epsilon: float, classes: int) -> Channel:
         """Return the channel that reports the vote with probability p = e^ε·q, any other with q = 1/(e^ε + M − 1).
 
-        M is the number of classes. The inverse is (1[report = j] − q)/(p − q) for class j. The privacy loss between the
-        first and the last class is ε if the first is reported, −ε if the last is reported, and 0 otherwise.
+        M is the number of classes. The inverse is (1[report = j] − q)/(p − q) for class j.
         """
         log_sum = np.log1p((classes - 1) * np.exp(-epsilon))
         log_p = np.where(np.eye(classes, dtype=bool), -log_sum, -epsilon - log_sum)

@@ -1,7 +1,7 @@
 """Outcome distributions of the neighbours of a histogram, for the exact accountants.
 
-A neighbour has one vote less in one class and one more in another. Classes with equal counts have the same rank and are
-alike, so one neighbour for each pair of ranks represents all.
+A neighbour has one vote less in one class and one more in another. Classes with equal counts have the same rank and the
+same probability of being the label, so one neighbour for each pair of ranks represents all.
 
 If one vote is small compared with the noise, all neighbours of a query use the same quadrature nodes. On these nodes,
 one vote less or more multiplies a distribution function by a known factor, and the integrals of all pairs are matrix
@@ -43,8 +43,7 @@ _PAIRS, _NUMBERS = 1 << 13, 1 << 20
 def of_noisy_argmax(counts: Counts, noise: Noise) -> Iterator[Pairs]:
     """Yield the outcome distributions of argmax(counts + noise) for histograms and all their neighbours.
 
-    Classes with equal counts have the same rank and the same probability. So the outcomes (columns) are: for each rank,
-    one class whose count does not change; then the class that loses a vote; last, the class that gains it.
+    An outcome (column) is a class, or one of several classes with equal probabilities (`Pairs.multiplicity`).
 
     Parameters
     ----------
@@ -65,7 +64,7 @@ def of_noisy_argmax(counts: Counts, noise: Noise) -> Iterator[Pairs]:
 def one_by_one(
     counts: Counts, log_probabilities: Callable[[Counts], Array], rows: Integers | None = None
 ) -> Iterator[Pairs]:
-    """Yield the outcome distributions of histograms and all their neighbours, computing each neighbour separately.
+    """Yield the outcome distributions of histograms and all their neighbours; each neighbour is computed separately.
 
     Parameters
     ----------
@@ -87,7 +86,11 @@ def one_by_one(
 
 
 def _list_changes(multiplicity: Integers, smallest_count: Counts) -> tuple[Integers, Integers, Integers]:
-    """Return the histogram, the rank that loses a vote and the rank that gains it, (neighbours,) each."""
+    """List all neighbours: the histogram, the rank that loses a vote and the rank that gains it, (neighbours,) each.
+
+    `multiplicity` (histograms × ranks) is the number of classes with each rank, and `smallest_count` (histograms,) the
+    smallest count: a class without votes cannot lose one.
+    """
     exists = np.ones((*multiplicity.shape, multiplicity.shape[1]), dtype=bool)
     exists[smallest_count == 0, -1] = False
     same = np.arange(multiplicity.shape[1])
@@ -97,7 +100,7 @@ def _list_changes(multiplicity: Integers, smallest_count: Counts) -> tuple[Integ
 
 
 def _apply_changes(counts: Counts, multiplicity: Integers, loses: Integers, gains: Integers) -> Counts:
-    """Return `counts` with one vote of each histogram moved from a class of rank `loses` to one of rank `gains`."""
+    """Return `counts` with one vote in each row moved from a class of rank `loses` to a class of rank `gains`."""
     result, rows = counts.copy(), np.arange(len(counts))
     after = np.cumsum(multiplicity, axis=1)
     # The last class of a rank loses a vote and the first gains one, so that counts stay in descending order.
@@ -107,7 +110,11 @@ def _apply_changes(counts: Counts, multiplicity: Integers, loses: Integers, gain
 
 
 def _pairs_on_shared_nodes(index: Integers, counts: Counts, rank: Integers, noise: Noise) -> Pairs:
-    """Return the outcome distributions of the histograms `counts` and all neighbours, on shared quadrature nodes."""
+    """Return the outcome distributions of the histograms `counts` and all neighbours, computed on shared nodes.
+
+    The outcomes (columns) are: for each rank, one class of this rank whose count does not change; then the class that
+    loses a vote; last, the class that gains it. `index` are the numbers of the histograms in the result.
+    """
     histograms = Histograms.of(counts.astype(np.float64), rank, noise.scale)
     own, other = _integrals(histograms, noise)
     row, loses, gains = _list_changes(histograms.multiplicity, counts[:, -1])
@@ -124,9 +131,10 @@ def _pairs_on_shared_nodes(index: Integers, counts: Counts, rank: Integers, nois
 
 
 def _integrals(histograms: Histograms, noise: Noise) -> tuple[Array, Array]:
-    """Return ln Pr of the outcomes: for the histograms by rank (histograms × ranks), and for all their neighbours.
+    """Return ln Pr[one class of each rank wins], (histograms × ranks), and ln Pr of the outcomes of all neighbours.
 
-    The second array is histograms × outcomes of `of_noisy_argmax` × losing rank × gaining rank.
+    The second array is histograms × outcomes × losing rank × gaining rank, with the outcomes of
+    `_pairs_on_shared_nodes`.
     """
     shift, number = 1 / noise.scale, histograms.values.shape[1]
     x, log_weights = _nodes_and_weights(panels(noise, histograms, shift), len(histograms))
@@ -152,7 +160,10 @@ def _integrals(histograms: Histograms, noise: Noise) -> tuple[Array, Array]:
 
 
 def _nodes_and_weights(intervals: Panels, queries: int) -> tuple[Array, Array]:
-    """Return quadrature nodes and ln weights, (queries × nodes) each; intervals of width 0 fill up the rows."""
+    """Return quadrature nodes and ln of their weights, (queries × nodes) each.
+
+    Rows with fewer intervals than others are filled up with nodes of weight 0.
+    """
     panels_per_row = np.bincount(intervals.row, minlength=queries)
     place = np.arange(len(intervals.row)) - np.repeat(np.cumsum(panels_per_row) - panels_per_row, panels_per_row)
     low, width = np.zeros((2, queries, panels_per_row.max()))
@@ -164,18 +175,18 @@ def _nodes_and_weights(intervals: Panels, queries: int) -> tuple[Array, Array]:
 
 
 def _scale_terms(log_terms: Array) -> tuple[Array, Array]:
-    """Return exp(`log_terms` − m) and m, the maximum of `log_terms` over the nodes."""
+    """Return exp(`log_terms` − m) and m, the maximum of `log_terms` over the nodes (axis 1)."""
     top = np.max(log_terms, axis=1)
     return np.exp(log_terms - top[:, None, :]), top
 
 
 def _sum_products(left: Array, right: Array) -> Array:
-    """Return the sum over nodes of `left`·`right`, for every pair of a column of `left` and a column of `right`."""
+    """Return Σ_x left[h, x, i]·right[h, x, j] over the nodes x, as an array (h, i, j)."""
     return np.matmul(np.swapaxes(left, 1, 2), right)
 
 
 def refine_near_certain(log_p: Array, multiplicity: Integers) -> Array:
-    """Return `log_p` (rows, outcomes) with probabilities near 1 recomputed from the others, which is more precise.
+    """Return `log_p` (rows, outcomes) with probabilities near 1 replaced by 1 minus all others, which is more precise.
 
     `multiplicity` (rows, outcomes) is the number of equally likely outcomes that an entry represents.
     """

@@ -30,9 +30,9 @@ _CUTS = 32
 
 @dataclass(frozen=True)
 class Noise(ABC):
-    """Symmetric continuous noise of the given `scale`; scale 0 means no noise, and counts are negligible at scale ∞.
+    """Symmetric continuous noise of the given `scale`, from 0 (no noise) to ∞ (the counts have no influence).
 
-    Density and distribution function are those of scale 1, so callers divide by the scale first.
+    `log_density`, `log_distribution` and `steepest` are for scale 1, so callers divide numbers by `scale` first.
     """
 
     scale: float
@@ -56,16 +56,17 @@ class Noise(ABC):
 
     @abstractmethod
     def steepest(self, distance: Array) -> Array:
-        """Return an upper bound on the slope of `log_distribution` at all x ≥ −`distance`."""
+        """Return an upper bound on the derivative of `log_distribution` at all x ≥ −`distance`."""
 
     @property
     def is_none(self) -> bool:
         return self.scale == 0
 
     def one_count(self, size: int) -> tuple[Array, Array]:
-        """Return ln Pr[noisy count in interval], (intervals,), for a true count of 0 and for a true count of `size`.
+        """Return ln Pr[the noisy count is in the interval], (intervals,), for true counts of 0 and of `size`.
 
-        The intervals cover all numbers. They are narrow between 0 and `size`, where the privacy loss may vary.
+        From these two distributions, audits compute a lower bound on the ε of a noisy count that changes by `size`. The
+        intervals cover all numbers. They are narrow between 0 and `size`, where the privacy loss may vary.
         """
         cuts = np.linspace(0, size, _CUTS + 1) / self.scale
 
@@ -138,7 +139,7 @@ _CELLS = 1 << 21
 
 @dataclass(frozen=True)
 class IntegerNoise:
-    """Noise on the integers −reach … reach, given by ln of its probabilities and of its distribution function."""
+    """Noise on the integers z from −reach to reach, given by the arrays of ln Pr[noise = z] and ln Pr[noise ≤ z]."""
 
     log_p: Array
     log_cdf: Array
@@ -158,12 +159,15 @@ class IntegerNoise:
         return self.reach == 0
 
     def one_count(self, size: int) -> tuple[Array, Array]:
-        """Return ln Pr[noisy count = x], (values,), for a true count of 0 and for a true count of `size`."""
+        """Return ln Pr[noisy count = x] for all possible x, (values,), for true counts of 0 and of `size`."""
         x = np.arange(-self.reach, self.reach + size + 1)
         return self.log_probability(x), self.log_probability(x - size)
 
     def groups(self, number: int) -> tuple[Array, Array]:
-        """Return the edges (half-integers) and probabilities of at most `number` ranges, as `Noise.groups` does."""
+        """Divide the values of the noise into at most `number` about equally likely ranges (see `Noise.groups`).
+
+        The edges are half-integers.
+        """
         shares = np.arange(1, number) / number
         values = np.unique(np.searchsorted(np.exp(self.log_cdf), shares)) - self.reach
         below, edges = np.exp(self.log_distribution(values)), np.asarray(values + 0.5, dtype=np.float64)
@@ -259,7 +263,10 @@ class LatticeNoise(ABC):
 
     @abstractmethod
     def divergence(self, orders: Array) -> Array:
-        """Return a bound on the Rényi divergence, (orders,), of the noisy counts or the label if one vote moves."""
+        """Return an upper bound on the Rényi divergence of all noisy counts together, (orders,), if one vote moves.
+
+        It is also an upper bound for the label.
+        """
 
     def log_normaliser(self) -> float:
         """Return ln Σ_z exp(`log_weights(z)`), so that ln Pr[z] = `log_weights(z)` minus this value."""
@@ -267,9 +274,10 @@ class LatticeNoise(ABC):
         return float(np.logaddexp.reduce(self.log_weights(np.arange(-far, far + 1))))
 
     def probabilities(self, teachers: int) -> IntegerNoise:
-        """Return the noise as `IntegerNoise`, on a finite range.
+        """Return the distribution of the noise on a finite range.
 
-        For counts of `teachers` teachers, noise outside the range changes no computed probability of a label.
+        The range is so wide that, for counts of `teachers` teachers, truncation changes no computed probability of a
+        label.
         """
         far = teachers + self.reach(_CERTAIN)
         return IntegerNoise.of(self.log_weights(np.arange(-far, far + 1)))

@@ -42,10 +42,10 @@ class NoiseShares(Mechanism):
 
     @abstractmethod
     def counted(self, votes: NDArray[np.integer], teachers: NDArray[np.integer]) -> NDArray[np.integer]:
-        """Return `votes` (teachers × queries) with −1 (abstention) in place of votes that do not count.
+        """Return `votes` (teachers × queries) with abstentions (−1) in place of the votes that the mechanism ignores.
 
-        The mechanism defines which votes count. Row i of `votes` is from the teacher with index `teachers[i]` in the
-        ensemble. Row i of the result depends only on this row and this index.
+        Row i of `votes` is from the teacher with index `teachers[i]` in the ensemble. Row i of the result depends only
+        on this row and this index.
         """
 
     def needed(self, teachers: int) -> int:
@@ -70,7 +70,7 @@ class NoiseShares(Mechanism):
     def noisy(self, counts: Counts, teachers: int, rng: Source) -> Counts:
         """Return `counts` plus the noise shares of all `teachers` teachers.
 
-        Each share is drawn from its own child of `rng`, as in `patebench.secure`, which computes the same counts.
+        Each share is drawn from a separate child of `rng`, as in `patebench.secure`, which computes the same counts.
         """
         noisy = counts.copy()
         for source in rng.spawn(teachers):
@@ -80,13 +80,14 @@ class NoiseShares(Mechanism):
     def shared_accountants(
         self, teachers: int, times: Callable[[int], int], losses: str, counts: str
     ) -> list[Accountant]:
-        """Return the worst-case accountants of the noisy counts, which are revealed.
+        """Return the worst-case accountants for releasing the noisy counts.
 
         Parameters
         ----------
-        times : function that returns the largest number of one teacher's votes that count in the first T queries
-        losses, counts : words for the accountants' `source`: the privacy losses, and the noisy counts that a teacher
-            changes
+        teachers : number n of teachers
+        times : function of T that returns the largest number of one teacher's counted votes in the first T queries
+        losses, counts : descriptions of the privacy losses and of the noisy counts that one teacher changes, which
+            become part of the accountants' `source`
         """
         needed = self.needed(teachers)
         return [
@@ -141,10 +142,11 @@ class DistributedGNMax(NoiseShares):
 
 @dataclass(frozen=True)
 class DistributedSparseGNMax(NoiseShares, SparseArgmax):
-    """Noisy table of counts of each teacher's first k votes; n teachers each add noise of variance σ²/(n − t).
+    """Noisy table of counts of each teacher's first k votes; each of n teachers adds noise of variance σ²/(n − t).
 
-    t is the tolerance. A teacher adds its discrete Gaussian share to every cell, also where it abstains. If k is the
-    number of queries, all votes count: the table contains the noisy counts of DistributedGNMax, at the same cost.
+    t is the tolerance. A teacher adds its discrete Gaussian share to every cell, also for queries on which it abstains.
+    If k is the number of queries, all votes count: the table contains the noisy counts of DistributedGNMax, at the same
+    cost.
     """
 
     shown = Shown("distributed sparse GNMax", color="blue", marker="X")
@@ -155,9 +157,9 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
         return capped(votes, int(self.k), places=teachers)
 
     def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Gaussian:
-        """Return the Gaussian with the variance of the noise in one count: `sent` teachers (None: all) add shares.
+        """Return the Gaussian with the variance of the noise in one count if `sent` teachers (None: all) add shares.
 
-        The sum is nearly Gaussian if the standard deviation of a share is above ½.
+        The sum of the shares is nearly Gaussian if the standard deviation of a share is above ½.
         """
         if teachers is None:
             raise PatebenchError(
@@ -170,7 +172,10 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
         return teachers
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
-        """Return ln Pr of each query's labels; given the votes, labels of different queries are independent."""
+        """Return ln Pr of each label and of "no answer" for each query, (queries, classes + 1).
+
+        Given the votes, labels of different queries are independent.
+        """
         answers = log_integer_argmax_probabilities(self.counts(votes), self.exact_noise(votes.teachers))
         return np.column_stack([answers, np.full(votes.queries, -np.inf)])
 

@@ -101,7 +101,7 @@ class GNMax(NoisyArgmax):
         ]
 
     def _gdp(self, changed_counts: int) -> Accountant:
-        """Return the Gaussian DP accountant of noisy counts; one teacher changes `changed_counts` of them per query."""
+        """Return the Gaussian DP accountant of noisy counts if a teacher changes `changed_counts` of them per query."""
         return DirectAccountant(
             name="gdp",
             kind=Kind.WORST_CASE,
@@ -190,9 +190,9 @@ class LNMax(NoisyArgmax):
     def _moments(
         self, name: str, label: str, moments: Array, log_q: Array, *, variant: bool = False
     ) -> list[Accountant]:
-        """Return the worst-case and the data-dependent moments accountant of PATE 2017, with its conversion to ε.
+        """Return the worst-case and the data-dependent moments accountant of PATE 2017, for the moments l in `moments`.
 
-        `moments` are the moments l, and `log_q` is ln q of Lemma 4 per query. The others are fields of the accountants.
+        `log_q` (queries,) is ln q of Lemma 4. `name`, `label` and `variant` are fields of the accountants.
         """
 
         # The bound α(l) on moment l is the Rényi curve α(l)/l of order l + 1.

@@ -41,12 +41,13 @@ _LARGEST_EPSILON = 100.0
 class ProposeTestRelease(Mechanism):
     """Propose-test-release: argmax(counts + integer noise) for every query if a test passes, else no answer to any.
 
-    The test passes with high probability if the labels' Rényi divergence stays below `cost` even if some votes change.
-    The probability of passing is such that the whole release is (`epsilon`, `failure`)-DP in the worst case.
+    The test passes with a probability that grows with the number of teachers that must change their votes to raise the
+    Rényi divergence of the labels above `cost`. The probability is chosen such that the whole release is (`epsilon`,
+    `failure`)-DP in the worst case.
 
-    If `cost` is too low for the votes, there are no labels. If it is too high, the test needs more teachers to agree to
-    pass with the same probability. `cost` must come from public knowledge, such as votes of other teachers on other
-    data (`suggested`), never from the private votes.
+    If `cost` is too low for the votes, the test fails. If `cost` is too high, the same probability of passing requires
+    more such teachers. `cost` must come from public knowledge, such as votes of other teachers on other data
+    (`suggested`), never from the private votes.
 
     Queries are fixed beforehand, and all labels are one release: the first T labels cost as much as all labels. Noise
     is on the integers, as in the proof, both if it is drawn from a seed and in a real release.
@@ -83,7 +84,7 @@ class ProposeTestRelease(Mechanism):
 
     @property
     def total(self) -> float:
-        """Return R, the largest Rényi divergence at `order` with which the release is (`epsilon`, `failure`)-DP."""
+        """Return R, the largest Rényi divergence at `order` that implies (`epsilon`, `failure`)-DP of the release."""
         return float(allowance(np.array([self.order]), self.epsilon, self.failure)[0])
 
     @property
@@ -98,9 +99,9 @@ class ProposeTestRelease(Mechanism):
         return gap_divergence(self.noise, orders, teachers, classes)
 
     def steps(self, votes: Votes) -> int | None:
-        """Return the least k for which changed votes of k teachers may raise the labels' divergence above `cost`.
+        """Return the least number of teachers whose changed votes may raise the labels' Rényi divergence above `cost`.
 
-        It is None if no k can.
+        The result is None if no number of teachers can.
         """
         (cost,) = self.gap_cost([self.order], votes.teachers, votes.classes)
         return steps(gaps(votes.counts), cost, self.cost)
@@ -115,7 +116,10 @@ class ProposeTestRelease(Mechanism):
         return np.asarray(labels if passes else np.full(votes.queries, NO_ANSWER), dtype=np.int32)
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
-        """Return ln of the marginal probabilities of each query; together, all queries are answered or none is."""
+        """Return ln Pr of each label and of "no answer" for each query alone, (queries, classes + 1).
+
+        Jointly, either all queries are answered or none is.
+        """
         answers = log_integer_argmax_probabilities(votes.counts, self.noise.probabilities(votes.teachers))
         p = self.pass_probability(votes)
         with np.errstate(divide="ignore"):
@@ -146,7 +150,7 @@ class ProposeTestRelease(Mechanism):
         ]
 
     def _total_cost(self, votes: Votes, queries: Sequence[int], orders: Array) -> Array:
-        """Return the data-dependent Rényi divergence of the decision and the first T labels, (values of T × orders)."""
+        """Return a data-dependent Rényi bound for the test and the first T labels together, (values of T × orders)."""
         costs = self.gap_cost(tuple(orders), votes.teachers, votes.classes)
         labels = np.cumsum(costs[:, gaps(votes.counts)], axis=1)[:, np.array(queries) - 1].T
         return self.decision.curve(self.steps(votes), labels, orders)
@@ -161,7 +165,7 @@ def suggested(
     headroom: float = 1.3,
     **noise: float,
 ) -> ProposeTestRelease:
-    """Return the mechanism with the least ε at `delta` whose test passes for the votes `public`, with `probability`.
+    """Return the mechanism with the least ε at `delta` whose test passes for the votes `public` with `probability`.
 
     Parameters
     ----------
@@ -202,7 +206,7 @@ def suggested(
 def _least_epsilon(order: float, cost: float, delta: float, k: int, probability: float, limit: float) -> float | None:
     """Return the least ε < `limit` at which the test passes with at least `probability`; None if none is found.
 
-    The votes are such that `k` teachers must change theirs to raise the labels' divergence above `cost`.
+    `k` is the number of teachers that must change their votes to raise the labels' Rényi divergence above `cost`.
     """
 
     def enough(epsilon: float) -> bool:

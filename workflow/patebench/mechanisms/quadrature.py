@@ -72,7 +72,7 @@ class Histograms:
 
 @dataclass(frozen=True)
 class Panels:
-    """Intervals of integration from `low` to `high`, one or more per query; `row` (ascending) is the query's index."""
+    """Intervals of integration: interval i is from `low[i]` to `high[i]` and belongs to query `row[i]` (ascending)."""
 
     row: Integers
     low: Array
@@ -114,7 +114,7 @@ def _sorted_probabilities(counts: Array, noise: Noise) -> Array:
 
 
 def group_by_ranks(rows: Integers, rank: Integers, batch_size: Callable[[int], int]) -> Iterator[Integers]:
-    """Yield batches of `rows`, the indices of some histograms; all histograms of a batch have the same number of ranks.
+    """Split `rows`, indices of histograms, into batches of histograms with the same number of distinct counts (ranks).
 
     `rank` (histograms × classes) is the rank of each class by its count. `batch_size(r)` is the largest size of a batch
     for r ranks.
@@ -126,7 +126,7 @@ def group_by_ranks(rows: Integers, rank: Integers, batch_size: Callable[[int], i
 
 
 def _sum_panels(histograms: Histograms, intervals: Panels, noise: Noise) -> Array:
-    """Return ln Pr[one class with this count wins], (queries × distinct counts), by quadrature on the panels."""
+    """Return ln Pr[one class with each distinct count wins], (queries × distinct counts), by quadrature."""
     width = (intervals.high - intervals.low)[:, None]
     x = intervals.low[:, None] + width * NODES
     distance = x[:, :, None] - histograms.values[intervals.row, None, :]
@@ -140,7 +140,7 @@ def _sum_panels(histograms: Histograms, intervals: Panels, noise: Noise) -> Arra
 
 @singledispatch
 def panels(noise: Noise, histograms: Histograms, shift: float = 0.0) -> Panels:
-    """Return intervals that contain nearly the whole integral of every class, each short enough for the quadrature.
+    """Return intervals that contain nearly the whole integral P(j) of every class j, short enough for the quadrature.
 
     `shift` is the size of one vote, in noise scales. If it is positive and at most 1, the intervals are also valid for
     all neighbours, which are histograms with one vote moved.
@@ -213,11 +213,13 @@ def _(noise: Laplace, histograms: Histograms, shift: float = 0.0) -> Panels:
 
 
 def _laplace_slope(histograms: Histograms) -> Array:
-    """Return about the least slope of any class's ln(integrand) just below each distinct count."""
+    """Return approximately the least slope of ln(integrand), over all classes, just below each distinct count.
+
+    The result is (queries × 1 + distinct counts). Its first column, for the interval above all counts, is 0.
+    """
     values, multiplicity = histograms.values, histograms.multiplicity
     above = np.cumsum(multiplicity, axis=1)
     tail = np.exp(-np.abs(values[:, :, None] - values[:, None, :]))
     curve = np.triu(tail / (2 - tail), 1)
     slope = above - 1 + np.sum(curve * multiplicity[:, None, :], axis=2)
-    # The first column is for the interval above all counts.
     return np.hstack([np.zeros((len(values), 1)), slope])

@@ -34,12 +34,11 @@ _COUNTS: WeakKeyDictionary[Votes, dict["SparseArgmax", Counts]] = WeakKeyDiction
 
 @dataclass(frozen=True)
 class SparseArgmax(Mechanism):
-    """Base class of mechanisms that release one table of noisy counts, whose largest count per query is the label.
+    """Base class of mechanisms that release a table of noisy counts; the label is the class with the largest one.
 
-    Queries may be voted on in several rounds. In each round, only the first `k` votes of each teacher are counted,
-    where first refers to a public order of the queries (`votes.capped`). Votes with weights are instead scaled down to
-    a squared norm of at most `k` per teacher. The mechanism enforces this cap itself, so its cost does not depend on
-    any teacher's honesty.
+    Queries may be asked in several rounds. In each round, at most `k` votes of each teacher are counted: the first `k`
+    in a public order of the queries (`votes.capped`). Votes with weights are instead scaled down to a squared norm of
+    at most `k` per teacher. The mechanism enforces this cap itself, so its ε does not depend on any teacher's honesty.
 
     Whether a vote counts depends on the teacher's earlier votes, so queries are not independent, and there is no cost
     per query.
@@ -55,15 +54,15 @@ class SparseArgmax(Mechanism):
     def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Noise:
         """Return the noise of each count in the table that an ensemble of `teachers` teachers releases.
 
-        `sent` is the number of these teachers that took part, with votes and noise; None: all. Both may be left out if
-        the noise does not depend on the number of teachers.
+        `sent` is the number of teachers that took part, with votes and noise; None: all. Both arguments may be left out
+        if the noise does not depend on the number of teachers.
         """
 
     def exact_noise(self, teachers: int) -> Noise | IntegerNoise:
-        """Return the noise that is added to each count in a seeded run, which is not a release.
+        """Return the distribution of the noise that is added to each count if the noise is drawn from a seed.
 
-        A release always adds integers. A mechanism that adds integers also in seeded runs returns an `IntegerNoise`,
-        any other the result of `noise_of`.
+        Such noise may be continuous, while a private release always adds integers. A mechanism that adds integers also
+        in seeded runs returns an `IntegerNoise`; all others return `noise_of(teachers)`.
         """
         return self.noise_of(teachers)
 
@@ -88,7 +87,10 @@ class SparseArgmax(Mechanism):
         return {"labels": np.argmax(noisy, axis=1).astype(np.int32), "noisy_counts": noisy}
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
-        """Return ln Pr of each query's labels; given the votes, labels of different queries are independent."""
+        """Return ln Pr of each label and of "no answer" for each query, (queries, classes + 1).
+
+        Given the votes, labels of different queries are independent.
+        """
         answers = log_argmax_probabilities(self.counts(votes) / votes.unit, self.noise_of(votes.teachers))
         return np.column_stack([answers, np.full(votes.queries, -np.inf)])
 
@@ -105,7 +107,10 @@ class SparseArgmax(Mechanism):
         return capped(votes.matrix, int(self.k), votes.rounds)
 
     def counts(self, votes: Votes) -> Counts:
-        """Return the sums of the votes within the cap, (queries × classes), in units of 1/`votes.unit`; read-only."""
+        """Return the table of counts before noise, (queries × classes), in units of 1/`votes.unit`; read-only.
+
+        Each teacher's votes are limited to the cap `k`.
+        """
         known = _COUNTS.setdefault(votes, {})
         if self not in known:
             if votes.weighted is None:
@@ -136,20 +141,23 @@ class SparseArgmax(Mechanism):
 
     @abstractmethod
     def worst_case(self, cells: Cells, teachers: int) -> list[Accountant]:
-        """Return worst-case accountants if neighbours' tables of T queries differ by 1 in at most `cells(T)` cells."""
+        """Return worst-case accountants, given that neighbours' tables of T queries differ in at most `cells(T)` cells.
+
+        Each of these cells differs by 1.
+        """
 
     def exact(self, cells: Cells) -> list[Accountant]:
-        """Return accountants of the exact divergence between given votes and their worst neighbour; by default, none.
+        """Return accountants of the exact divergence between the given votes and their worst neighbour.
 
-        In tables of T queries, the worst neighbour differs by 1 in `cells(T)` cells, and no neighbour differs in more
-        cells.
+        Tables of T queries differ by 1 in `cells(T)` cells for the worst neighbour, and in no more for any other. The
+        base class returns [].
         """
         return []
 
 
 @dataclass(frozen=True)
 class SparseGNMax(SparseArgmax):
-    """Table of the counts of each teacher's first k votes + N(0, σ²); it is √(2k)/σ-GDP for any number of queries.
+    """Table of the counts of each teacher's first k votes + N(0, σ²); a round of any number of queries is √(2k)/σ-GDP.
 
     If k is the number of queries, the table contains the noisy counts of GNMax, and its Gaussian DP cost is that of
     GNMax. For votes with weights, the table contains sums of weights and is 2√k/σ-GDP.
@@ -223,9 +231,9 @@ class SparseGNMax(SparseArgmax):
 
 @dataclass(frozen=True)
 class SparseLNMax(SparseArgmax):
-    """Table of the counts of each teacher's first k votes + Lap(1/γ); it is 2kγ-DP for any number of queries.
+    """Table of the counts of each teacher's first k votes + Lap(1/γ); a round of any number of queries is 2kγ-DP.
 
-    Each changed cell changes by one, so it is γ-DP, also with discrete Laplace noise. Unchanged cells cost nothing.
+    A teacher changes at most 2k counts of a round, by 1 each. Each of them is γ-DP, also with discrete Laplace noise.
     """
 
     labels = True

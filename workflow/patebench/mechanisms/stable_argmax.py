@@ -32,12 +32,11 @@ from patebench.mechanisms.noise import Gaussian, Laplace, Noise
 
 
 def distance(counts: Counts) -> NDArray[np.int64]:
-    """Return d = ⌈g/2⌉ per query, with g the gap between the two largest of the `counts` (queries × classes).
+    """Return d = ⌈g/2⌉ for each query, (queries,), with g the gap between the two largest `counts` (queries × classes).
 
-    One teacher changes the gap by at most 2, and so d by at most 1. d is 0 for a tie of the two largest counts. To
-    change the plurality, at least d teachers must change their votes. Ties go to the class with the lowest index, so
-    exactly d teachers suffice if that is the second class, and otherwise up to d + 1 are needed. So d ≤ 1 wherever a
-    single teacher can change the plurality.
+    At least d teachers must change their votes to change the plurality. So d ≤ 1 wherever a single teacher can change
+    it. One teacher changes g by at most 2, and so d by at most 1. As ties go to the class with the lowest index, d + 1
+    teachers are needed in some cases.
     """
     return (gaps(counts) + 1) // 2
 
@@ -47,9 +46,9 @@ class StableArgmax(Mechanism):
     """Stable argmax: the plurality if d + Lap(1/ε) > threshold, else no answer; d is the `distance` of the query.
 
     The threshold is 1 + ln(1/(2·failure))/ε, so that a query with d = 1 passes with probability `failure`. One teacher
-    changes d by at most 1, so each test is ε-DP (Dwork et al. 2006). If T tests are (ε_T, δ′)-DP together, the labels
-    of T queries are (ε_T, δ′ + T·failure)-DP, where T·failure bounds the probability of an answer that one teacher can
-    change. So the δ of the labels must exceed T·failure; otherwise ε = ∞.
+    changes d by at most 1, so each test is ε-DP (Dwork et al. 2006). T·failure bounds the probability that any of T
+    queries is answered although one teacher can change its plurality. So if T tests are together (ε_T, δ′)-DP, the
+    labels of T queries are (ε_T, δ′ + T·failure)-DP. If the δ of the labels is not above T·failure, ε is ∞.
     """
 
     shown = Shown("stable argmax", color="purple", marker="D")
@@ -110,7 +109,7 @@ class StableArgmax(Mechanism):
         return [*worst_case, *exact_accountant.accountants(votes, self.neighbours), *self._split_accountants(votes)]
 
     def _split_accountants(self, votes: Votes) -> list[Accountant]:
-        """Return exact accountants of the tests' outcomes, without the labels.
+        """Return accountants whose ε is the exact cost of the tests and whose δ covers the labels.
 
         A label differs between neighbours only if one teacher can change the plurality. For each such query, `failure`,
         which bounds the probability of an answer, is added to δ.
@@ -151,9 +150,9 @@ _NODES, _WEIGHTS = (part / 2 for part in np.polynomial.legendre.leggauss(8))
 class SparseVector(Mechanism):
     """Sparse vector technique: the plurality if d + ν > threshold + ρ, else no answer; d is the query's `distance`.
 
-    After `cutoff` unanswered queries, no query is answered. The noise ρ is drawn once, and ν for every query. A query
-    with d ≤ 1, whose plurality one teacher may change, is answered with probability at most `failure`. The cost of the
-    tests of T queries is from `accounting.sparse_vector`, and T·failure is added to its δ.
+    The noise ρ is drawn once, and ν for every query. After `cutoff` unanswered queries, no query is answered. A query
+    with d ≤ 1, whose plurality one teacher may change, is answered with probability at most `failure`. The ε of T
+    queries is that of their tests (`accounting.sparse_vector`), and T·failure is added to δ.
     """
 
     answering: ClassVar[Answering] = Answering.IN_SEQUENCE
@@ -162,7 +161,7 @@ class SparseVector(Mechanism):
     @property
     @abstractmethod
     def threshold(self) -> float:
-        """Return the threshold for the distance d, before noise is added."""
+        """Return the threshold to which d is compared, before the noise ρ is added."""
 
     @property
     @abstractmethod
@@ -171,7 +170,7 @@ class SparseVector(Mechanism):
 
     @property
     def failures(self) -> int:
-        """Return `cutoff`, the number of failed tests after which no query is answered."""
+        """Return `cutoff`, the number of failed tests after which no query is answered, as an int."""
         return int(self.parameters()["cutoff"])
 
     def release(self, votes: Votes, rng: Source) -> Labels:
@@ -182,10 +181,9 @@ class SparseVector(Mechanism):
         return np.where(answered, votes.plurality, np.int32(NO_ANSWER))
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
-        """Compute the marginal log-probabilities of each query, by a quadrature over ρ.
+        """Return ln Pr of each label and of "no answer" for each query alone, (queries, classes + 1).
 
-        Queries depend on each other through ρ and the number of earlier failures. At every node of the quadrature, the
-        distribution of this number is updated from query to query.
+        Jointly, queries depend on each other through ρ and the number of earlier failures.
         """
         answered = self._answer_probabilities(distance(votes.counts))
         log_p = np.full((votes.queries, votes.classes + 1), -np.inf)
@@ -198,6 +196,7 @@ class SparseVector(Mechanism):
         """Return Pr[answered] for each query of a release, (queries,), with these `distances`."""
         values, which = np.unique(distances, return_inverse=True)
         rho, mass = self._threshold_nodes(values)
+        # At every node, the distribution of the number of failures is updated from query to query.
         of_test = self.noises[1]
         failing = np.exp(of_test.log_distribution((self.threshold + rho - values[:, None]) / of_test.scale))
         state = np.zeros((min(self.failures, len(distances)), len(rho)))
@@ -213,10 +212,13 @@ class SparseVector(Mechanism):
         return np.clip(result, 0.0, 1 - 1e-16)
 
     def _threshold_nodes(self, distances: NDArray[np.int64]) -> tuple[Array, Array]:
-        """Return quadrature nodes and weights for the threshold's noise ρ; `distances` are those of the queries."""
+        """Return quadrature nodes and weights for the distribution of the noise ρ, (nodes,) each.
+
+        The integrand has kinks at `distances` minus the threshold.
+        """
         noise = self.noises[0]
         edge = _REACH * noise.scale
-        # Panels end at kinks of the integrand.
+        # Panels end at the kinks.
         bends = np.concatenate([np.linspace(-edge, edge, 161), distances - self.threshold])
         edges = np.unique(bends[np.abs(bends) <= edge])
         width = np.diff(edges)[:, None]
@@ -230,9 +232,9 @@ class StableSVT(SparseVector):
     """Sparse vector technique with Laplace noise of scale b₁ on the threshold and b₂ on the distances.
 
     All tests together are ε-DP, with ε = 1/b₁ + 2c/b₂ and c = `cutoff`. The ratio of the two terms is 1 : (2c)^{2/3},
-    which minimises the noise of a comparison (Lyu, Su, Li 2017, section 4.2). Bassily, Thakkar and Thakurta 2018 draw a
-    new threshold after each unstable query and compose c runs. Here one threshold is used for all queries, and its cost
-    counts once.
+    which minimises the noise of a comparison (Lyu, Su, Li 2017, section 4.2). One noisy threshold is used for all
+    queries, so its cost counts once. Bassily, Thakkar and Thakurta 2018 instead draw a new one after each unanswered
+    query and compose c runs.
     """
 
     shown = Shown("stable SVT", color="purple", marker="p")
