@@ -1,4 +1,4 @@
-"""Additive secret sharing modulo 2⁶⁴: the sum of all shares is the secret; any set without one share leaks nothing."""
+"""Additive secret sharing modulo 2⁶⁴: all shares add up to the secret; fewer shares do not depend on the secret."""
 
 from collections.abc import Iterable, Mapping
 from functools import reduce
@@ -40,10 +40,11 @@ def split_votes(
     ensemble: int,
     aggregators: int,
 ) -> Words:
-    """Return additive shares of noisy one-hot votes, (aggregators × teachers × queries × classes).
+    """Split each teacher's noisy one-hot votes into shares, (aggregators × teachers × queries × classes).
 
-    All shares except those of the last aggregator are random numbers that do not depend on the votes. Those of the last
-    are the noisy votes minus all others, modulo 2⁶⁴: to anyone who lacks one of the other shares, they are uniform.
+    The shares of all aggregators add up to the noisy votes modulo 2⁶⁴. The last aggregator's share is the noisy votes
+    minus the other shares, which are uniform random numbers. So any set of shares that lacks one aggregator's is
+    uniform and independent of the votes.
 
     Parameters
     ----------
