@@ -81,7 +81,7 @@ class Shown(NamedTuple):
 
 
 class Answering(StrEnum):
-    """How the answers of one release depend on each other, which determines how costs compose and what audits test."""
+    """Kind of dependence between the answers of one release, by which costs compose and audits choose their tests."""
 
     ALONE = "alone"  # each query is answered independently
     IN_SEQUENCE = "in sequence"  # an answer depends on earlier queries, through a state of the mechanism
