@@ -74,6 +74,8 @@ def test_every_record_is_consistent(mechanism, votes):
     assert kinds["rdp-sanitised-optimised"] == (Kind.DATA_DEPENDENT, False)
     worst = find(drawn, "rdp", Kind.WORST_CASE, Conversion.TIGHT, 286).epsilon
     assert 0 < find(drawn, "rdp-sanitised", Kind.SANITISED, Conversion.TIGHT, 286).epsilon < 1.2 * worst
+    adaptive = mechanism.bounds(votes, [286], DELTA, noise=seeded(0, "s"), adaptive=True)
+    assert not any("sanitised" in bound.accountant for bound in adaptive)
 
 
 @pytest.mark.slow

@@ -283,7 +283,8 @@ class Mechanism(ABC):
         delta : δ of every bound
         noise : noise of sanitised bounds; None: no sanitised bounds
         discrete : state only bounds that are valid for discrete noise
-        adaptive : state only bounds that are valid if queries depend on earlier answers
+        adaptive : state only bounds that are valid if queries depend on earlier answers, so no sanitised bounds, whose
+            smooth sensitivity is that of fixed queries
         publishable : select the bounds that may be published (True) or the others (False); None: all
         """
         check_delta(delta)
@@ -296,7 +297,7 @@ class Mechanism(ABC):
         requested = check_queries(queries, votes.queries)
         with_curve = check_queries([*requested, *curve], votes.queries)
         with _one_line_faults(self):
-            stated, sanitised = self.accountants(votes), self.sanitised(votes, noise) if noise else []
+            stated, sanitised = self.accountants(votes), self.sanitised(votes, noise) if noise and not adaptive else []
             if discrete:
                 stated, sanitised = valid_for_discrete_noise(stated), valid_for_discrete_noise(sanitised)
             if adaptive:
