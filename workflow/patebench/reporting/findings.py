@@ -35,7 +35,7 @@ _MOST = 2
 
 
 def findings(tables: Tables) -> list[str]:
-    """Return at most five short texts that summarise the `tables` of a run, or `NOTHING` without any finding.
+    """Return at most five short texts that summarise the `tables` of a run, or `NOTHING` if no text applies.
 
     They are about, in this order: students, private models, the accuracy that is possible without private data, audits,
     and comparisons with numbers printed in papers.
@@ -71,7 +71,11 @@ def setup(tables: Tables) -> str:
 
 
 def _best_students(students: pd.DataFrame) -> Iterator[str]:
-    """Yield sentences on the student that `most_accurate` selects, for each data set (at most `_MOST`)."""
+    """Yield, for each data set, sentences on the accuracy, ε and setting of its best student (see `most_accurate`).
+
+    Splits in which ε protects only labels have sentences of their own. For whole records and for labels, at most
+    `_MOST` data sets are considered each.
+    """
     students = students[students["accuracy_mean"].notna()]
     labels_only = [protects_labels(row.get("setting", "")) for row in students.to_dict("records")]
     units = (students.loc[[each is unit for each in labels_only]] for unit in (False, True))
@@ -103,7 +107,10 @@ def _best_students(students: pd.DataFrame) -> Iterator[str]:
 
 
 def _private_models(models: pd.DataFrame) -> Iterator[str]:
-    """Yield a sentence on the private model that `most_accurate` selects, for each data set (at most `_MOST`)."""
+    """Yield, for each data set (at most `_MOST`), a sentence on its best private model (see `most_accurate`).
+
+    Only models with a worst-case ε are considered.
+    """
     for dataset, rows in _by_dataset(models[models["accuracy_mean"].notna() & (models["kind"] == Kind.WORST_CASE)]):
         best = most_accurate(rows, "epsilon_mean")
         yield (
@@ -171,7 +178,10 @@ def _papers(papers: pd.DataFrame, verdicts: pd.DataFrame | None) -> Iterator[str
 
 
 def _proofs(audit: pd.DataFrame) -> Iterator[str]:
-    """Yield sentences with the numbers of proven bounds that audits tested, contradicted or could not test."""
+    """Yield a sentence with the number of proven bounds that audits tested and contradicted.
+
+    A further sentence names mechanisms whose code does not match their specification.
+    """
     counts = audit["verdict"].value_counts()
     vacuous, failed, unlike = (
         int(counts.get(str(verdict), 0)) for verdict in (Audited.VACUOUS, Audited.VIOLATED, Audited.DISAGREES)
@@ -227,10 +237,10 @@ def protected(row: Mapping[Any, Any]) -> str:
 
 
 def most_accurate(rows: pd.DataFrame, epsilon: str) -> Mapping[Any, Any]:
-    """Return the row with the largest `accuracy_mean` among those whose ε is at most `WEAK`.
+    """Return the row with the largest `accuracy_mean` among rows whose ε is not weak (at most `WEAK`).
 
-    `epsilon` is the name of the column of ε. If no ε is at most `WEAK`, all rows with a finite ε are considered; if
-    none is finite, all rows.
+    `epsilon` is the name of the column of ε. If no ε is at most `WEAK`, all rows with a finite ε are considered. If no
+    ε is finite, all rows are considered.
     """
     choices = [rows[rows[epsilon] <= WEAK], rows[rows[epsilon] < float("inf")], rows]
     considered = next(choice for choice in choices if not choice.empty)
@@ -245,7 +255,7 @@ def setting(row: Mapping[Any, Any]) -> str:
 
 
 def answers(row: Mapping[Any, Any]) -> str:
-    """Return the mean number of answers for the student in `row`: "300 labels", or "13 answers to 300 queries"."""
+    """Return how many labels the student in `row` learned from: "300 labels", or "13 answers to 300 queries"."""
     queries = int(row["queries"])
     answered = round(row.get("answered_mean", queries))
     selected = [words if isinstance(words := row.get(name), str) else "" for name in ("strategy", "rounds_in_words")]
@@ -255,11 +265,10 @@ def answers(row: Mapping[Any, Any]) -> str:
 
 
 def stated(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
-    """Return an accuracy in `row` as text with context: "96.68 % (predicting the largest class gives 11.35 %)".
+    """Return an accuracy in `row` as text: "96.68 % (predicting the largest class gives 11.35 %)".
 
-    `accuracy` is the name of the column without `_mean`. The brackets also contain the balanced accuracy, if known. If
-    predicting the largest class is at least as accurate, the text says so. Without the share of the largest class,
-    there are no brackets.
+    The accuracy is in the column `<accuracy>_mean`. The brackets also contain the balanced accuracy if `row` has it.
+    There are no brackets if the share of the largest class is unknown.
     """
     reached, largest = row[f"{accuracy}_mean"], row.get("largest_class_mean", math.nan)
     if largest != largest:

@@ -178,7 +178,7 @@ class Records:
     audits: "pd.DataFrame"
 
     def of_whole_records(self) -> "Records":
-        """Return a copy without the splits for which ε protects only the label of a record, not the whole record."""
+        """Return a copy without splits in which ε protects only the label of a record, not the whole record."""
         split = {name: frame for name, frame in vars(self).items() if "setting" in frame}
         kept = {name: frame[~frame["setting"].map(protects_labels).astype(bool)] for name, frame in split.items()}
         return replace(self, **kept)
@@ -274,7 +274,7 @@ def smallest_epsilon(bounds: "pd.DataFrame", by: Sequence[str], name: str) -> "p
 
 
 def worst_case_bounds(bounds: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the rows of `bounds` that are worst-case bounds."""
+    """Return the rows of `bounds` that are worst-case bounds, which hold for all private data."""
     return bounds[bounds["kind"] == Kind.WORST_CASE]
 
 
@@ -365,7 +365,10 @@ def _hashable(value: Any) -> Any:
 
 
 def _without_balanced(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Return `frame` with balanced accuracy and recall set to missing in rows with balanced classes."""
+    """Return `frame` without balanced accuracy and recall in rows where they add little to the accuracy.
+
+    These are the rows for which `is_unbalanced` is False.
+    """
     import numpy as np
 
     for column in [name for name in map(str, frame) if "largest_class" in name]:
@@ -377,7 +380,7 @@ def _without_balanced(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _without_recipes(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Return `frame` with recipe and epochs cleared for models without a recipe, such as random forests."""
+    """Return `frame` without training recipe and epochs in rows of models that need neither, such as random forests."""
     for of in ("", "student_"):
         if {f"{of}model", f"{of}recipe"} <= set(frame):
             trained = frame[f"{of}model"].map(lambda name: name not in MODELS or by_recipe(name)).astype(bool)

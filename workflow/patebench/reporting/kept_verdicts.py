@@ -28,11 +28,11 @@ _FURTHER = ("run", "accuracy_std", "epsilon_std", "answered_std", "seeds")
 
 
 def best_evidence(reference: Path, published: Published) -> pd.DataFrame:
-    """Return one row per value in `published`, in the same order, with the verdict on it and the measurement.
+    """Return one row per value in `published`, in the same order, with its best verdict and the measurement behind it.
 
-    The columns are `EVIDENCE`. If a value was measured in several settings or kept runs (runs whose results are
-    stored), the row contains the verdict that comes first in `Verdict`. A value that was not measured has the verdict
-    `not comparable` or `not run`, with the reason.
+    If a value was measured in several settings or kept runs (runs whose results are stored), the verdict that comes
+    first in `Verdict` is the best. A value that was not measured has the verdict `not comparable` or `not run`, with
+    the reason. The columns are `EVIDENCE`.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def read_table(folder: Path, name: str) -> pd.DataFrame:
 
 @lru_cache(maxsize=2)
 def measured_verdicts(reference: Path, published: Published) -> pd.DataFrame:
-    """Return one row per verdict on a published value that a kept run measured, with run and setting.
+    """Return the verdicts on published values that kept runs measured, one row per verdict, with run and setting.
 
     Verdicts stored with the runs come first, then verdicts computed from their other tables. The frame is cached and
     must not be changed.
@@ -86,7 +86,7 @@ def _select_measured(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _without_evidence(value: Value, kept_datasets: set[str]) -> dict[str, Any]:
-    """Return verdict and reason for a value that no kept run measured; `kept_datasets` are those of kept runs."""
+    """Return verdict and reason for a value that no kept run measured; `kept_datasets` are data sets of kept runs."""
     verdict = Verdict.NOT_COMPARABLE if value.not_comparable else Verdict.NOT_RUN
     lacks = "has this setting" if value.dataset in kept_datasets else f"uses the data set {in_words(value.dataset)}"
     where = f"config/papers/{value.configuration}.yaml, {listing(value.experiments)}"
@@ -134,7 +134,10 @@ def _table_rows(reference: Path, name: str) -> pd.DataFrame:
 
 
 def _conform(frame: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return `rows` with the columns of `frame` and `_FURTHER`; missing columns are NaN, and recalls None."""
+    """Return `rows` with the columns of `frame` and `_FURTHER` only.
+
+    Columns that `rows` lacks are NaN, and all recalls are None.
+    """
     rows = rows.reindex(columns=list(dict.fromkeys([*frame.columns, *_FURTHER]))).reset_index(drop=True)
     for name in [name for name in rows if "recall" in str(name)]:
         rows[name] = pd.Series([None] * len(rows), dtype=object)

@@ -55,21 +55,30 @@ def trained(ensembles: pd.DataFrame) -> pd.DataFrame:
 
 @lru_cache(maxsize=1)
 def outcomes(records: Records) -> pd.DataFrame:
-    """Return one row per student setting and δ, sorted; the frame is cached and must not be changed.
+    """Return one row per student setting and δ, with ε and accuracy over the seeds.
 
-    The columns are `STUDENT`, `delta`, `seeds` (number of seeds), and `…_mean` and `…_std` over the seeds of `answered`
-    (number of answered queries), `label_accuracy`, `accuracy`, `data_dependent_epsilon`, `worst_case_epsilon` and
-    `baseline_accuracy` (of the best model without privacy).
+    Rows are sorted by setting. The frame is cached and must not be changed. Missing values are NaN.
 
-    Each ε is the cost of the student's labels. The worst-case ε is computed by the tightest accountant, and the
-    data-dependent ε by the accountant of the mechanism's paper or, if that is unknown, by the tightest. `…_accountant`
-    is the name of the accountant. `adjacency` is the change of the data for which ε is stated. `add_or_remove` is the
-    smallest worst-case ε if a teacher's votes are added or removed. `may_publish` is "yes" if the labels are a release
-    that may be published with the worst-case ε.
+    Returns
+    -------
+    Frame with the columns `STUDENT`, `delta` and those below. A name with * stands for the columns `<name>_mean` and
+    `<name>_std`, the mean and standard deviation over the seeds.
 
-    `uncovered` names each class that has no label in one or more seeds. `private_records` is the number of private
-    records. The columns `BESIDE_ACCURACY` (for students) and `BESIDE_LABELS` (for labels) contain the share of the
-    largest class, the balanced accuracy and the recall of each class. Missing values are NaN.
+    seeds : number of seeds.
+    answered* : number of answered queries.
+    label_accuracy*, accuracy* : accuracy of the released labels, and of the student on the test set.
+    baseline_accuracy* : accuracy of the best model without privacy.
+    worst_case_epsilon* : ε of the student's labels by the tightest accountant.
+    data_dependent_epsilon* : ε of the student's labels by the accountant of the mechanism's paper; by the tightest
+        accountant if the paper's is unknown.
+    worst_case_accountant, data_dependent_accountant : names of these accountants.
+    adjacency : difference between neighbouring data sets for which ε is stated.
+    add_or_remove : smallest worst-case ε if a teacher's votes are added or removed.
+    may_publish : "yes" if the labels and their worst-case ε may be published, otherwise "no".
+    uncovered : names of the classes that have no label in one or more seeds.
+    private_records : number of private records.
+    BESIDE_ACCURACY, BESIDE_LABELS : share of the largest class*, balanced accuracy* and recall by class (mean only),
+        for the student and for its labels.
     """
     students = over_seeds(records.students, STUDENT, _MEASURED)
     further = records.students.groupby(STUDENT, dropna=False).agg({"uncovered": _uncovered, "private_records": "min"})
@@ -93,13 +102,22 @@ def _uncovered(seeds: "pd.Series[Any]") -> str:
 
 
 def private_models(records: Records) -> pd.DataFrame:
-    """Return one row per private model and bound on its ε, sorted.
+    """Return one row per private model and bound on its ε, with ε and accuracy over the seeds; sorted.
 
-    The columns are `PRIVATE_MODEL`, `seeds` (number of seeds), and `…_mean` and `…_std` over the seeds of `epsilon`,
-    `add_or_remove` (ε if a record is added or removed), `seconds`, `answered`, `accuracy`, `label_accuracy` and
-    `baseline_accuracy` (of the best model without privacy). The columns `BESIDE_ACCURACY` (for the model) and
-    `BESIDE_LABELS` (for labels) contain the share of the largest class, the balanced accuracy and the recall of each
-    class.
+    Returns
+    -------
+    Frame with the columns `PRIVATE_MODEL` and those below. A name with * stands for the columns `<name>_mean` and
+    `<name>_std`, the mean and standard deviation over the seeds. Missing values are NaN.
+
+    seeds : number of seeds.
+    epsilon* : the bound on ε.
+    add_or_remove* : ε by the same theorem if a record is added or removed.
+    seconds* : run time.
+    answered*, label_accuracy* : number and accuracy of released labels, for models that are trained on such labels.
+    accuracy* : accuracy on the test set.
+    baseline_accuracy* : accuracy of the best model without privacy.
+    BESIDE_ACCURACY, BESIDE_LABELS : share of the largest class*, balanced accuracy* and recall by class (mean only),
+        for the model and for the labels.
     """
     frame = over_seeds(records.private_models, PRIVATE_MODEL, ["epsilon", "add_or_remove", "seconds", *_MEASURED])
     return sort_rows(_beside_baseline(frame, records), PRIVATE_MODEL)
@@ -111,26 +129,27 @@ def votes_by_record(model: str) -> bool:
 
 
 def protects_replaced_record(model: str, partition: object) -> bool:
-    """Return True if the ε of an ensemble's labels protects one replaced record, not only a teacher's shard.
+    """Return True if the ε of an ensemble's labels is stated for one replaced record instead of one teacher's shard.
 
-    This is so if teachers are records that vote (`model`), and replacing one changes a single teacher (`partition`).
+    This requires that records vote without training (`model`), and that `partition` gives the records to teachers such
+    that a replaced record changes only one teacher.
     """
     return votes_by_record(model) and Change.REPLACE in protected_changes(partition)
 
 
 def protects_added_record(model: str, partition: object, single: bool) -> bool:
-    """Return True if a label set's ε in `add_or_remove` protects one added or removed record, not only a teacher.
+    """Return True if `add_or_remove`, an ε of an ensemble's labels, holds for one added or removed record.
 
-    This is so if each teacher is one record (`single`), and `partition` adds no new record to an existing
-    shard. A record added to a shard could change the votes of this shard's teacher in any way.
+    This requires that each teacher is one record (`single`), and that `partition` never adds a new record to an
+    existing teacher's shard, because such a record could change the teacher's votes in any way.
     """
     return protects_replaced_record(model, partition) and single and Change.ADD not in protected_changes(partition)
 
 
 def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
-    """Return what a student's public samples are used for, and their number, such as ("features, queries", 9000).
+    """Return the purpose and number of a student's unlabelled public samples, such as ("features, queries", 9000).
 
-    `student` is a row of students. Only unlabelled samples are counted.
+    `student` is a row of `Records.students`, or of another frame with its columns.
     """
     strategy, method = student["strategy"], student["method"]
     features = (
@@ -144,17 +163,17 @@ def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
 
 
 def data_seen(row: Mapping[Any, Any], uses: object) -> str:
-    """Return the public data, except the pool, on which encoders of the method in `row` were trained, or "none".
+    """Return the public data, besides the pool, on which the encoders of the method in `row` were trained, or "none".
 
-    `uses` is the text of `public_use`. If it does not contain "features", the encoder that computes the pool's features
-    is left out.
+    There may be two encoders: that of a data set whose samples are features, and that of the pool. The latter is left
+    out if `uses`, the text from `public_use`, does not contain "features".
     """
     encoder = row["encoder_data"] if "features" in str(uses) else ""
     return "; ".join(dict.fromkeys(filter(None, (row["features_data"], encoder)))) or "none"
 
 
 def _beside_baseline(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
-    """Return `frame` with columns for the best model without privacy on the same data set and split."""
+    """Return `frame` with the accuracy of the best model without privacy on the same data set and split."""
     private = records.baselines[records.baselines["true_labels"].isna()]
     by = ["dataset", "setting"]
     return frame.merge(best_learners(private, by, "baseline_accuracy"), on=by, how="left")
@@ -187,9 +206,10 @@ def frontier(students: pd.DataFrame) -> "pd.Series[bool]":
 
 
 def best_learners(baselines: pd.DataFrame, by: list[str], name: str) -> pd.DataFrame:
-    """Return the accuracy of the learner with the largest mean accuracy, for each combination of the columns `by`.
+    """Return the accuracy of the best learner in `baselines`, for each combination of the columns `by`.
 
-    The columns `<name>_mean` and `<name>_std` are mean and standard deviation over the seeds.
+    The best learner has the largest mean accuracy over the seeds. The columns `<name>_mean` and `<name>_std` are mean
+    and standard deviation over the seeds.
     """
     learners = over_seeds(baselines, [*by, "learner"], ["accuracy"])
     best = learners.sort_values(["accuracy_mean", "learner"], ascending=[False, True]).drop_duplicates(by)
@@ -198,9 +218,9 @@ def best_learners(baselines: pd.DataFrame, by: list[str], name: str) -> pd.DataF
 
 
 def _tightest(bounds: pd.DataFrame, kind: Kind) -> pd.DataFrame:
-    """Return the smallest bound of `kind` per label set, number of queries and δ.
+    """Return the smallest bound of `kind` for each label set, number of queries and δ.
 
-    For data-dependent bounds, those computed as in the mechanism's paper take precedence over smaller ones.
+    If `kind` is data-dependent and bounds are computed as in the mechanism's paper, only these are considered.
     """
     chosen = bounds[bounds["kind"] == kind]
     # Data-dependent bounds computed as in the mechanism's paper take precedence over smaller ones.
@@ -214,11 +234,11 @@ def _tightest(bounds: pd.DataFrame, kind: Kind) -> pd.DataFrame:
 
 @lru_cache(maxsize=1)
 def compared_bounds(records: Records) -> pd.DataFrame:
-    """Return the bounds on labels of queries that were not selected in rounds.
+    """Return the bounds on ε of released labels, with the smallest ε of the same labels and δ in further columns.
 
-    If the run has students, labels without a student are left out. Further columns are `worst_case_epsilon`, the
-    smallest worst-case ε, and `exact_epsilon`, the smallest exact data-dependent ε, for the same labels, number of
-    queries, δ and seed; NaN if there is none. The frame is cached and must not be changed.
+    `worst_case_epsilon` is the smallest worst-case ε, and `exact_epsilon` is the smallest ε that is computed exactly
+    for the votes; NaN if there is none. Left out are labels of queries selected in rounds and, if the run has students,
+    labels that no student learns from. The frame is cached and must not be changed.
     """
     by = [*SUBJECT, "seed"]
     records = records.of_whole_pool()
@@ -245,11 +265,16 @@ _ORDER = ("violated", "disagrees", "holds", "vacuous")
 
 
 def audited(records: Records) -> pd.DataFrame:
-    """Return one row per audited mechanism, setting and number of queries, sorted.
+    """Return one row per audited mechanism, setting and number of queries; sorted. Missing ε are NaN.
 
-    The columns are `AUDITED`; the smallest `claimed`, `worst_case` and `data_dependent` ε; the largest ε lower bound of
-    each audit method (see `audit_methods`); `claim`, the verdict on the claimed ε; and `verdict`, the worst verdict on
-    the proven ε. Missing ε are NaN.
+    Returns
+    -------
+    Frame with the columns `AUDITED` and these:
+
+    claimed, worst_case, data_dependent : smallest stated ε of this kind.
+    `audited_lower: <method>` : largest ε lower bound of an audit method; one column per method (see `audit_methods`).
+    claim : verdict on the claimed ε.
+    verdict : worst verdict on the proven ε (worst-case and data-dependent).
     """
     audits = records.audits
     frame = audits[AUDITED].drop_duplicates()
@@ -270,7 +295,7 @@ def audited(records: Records) -> pd.DataFrame:
 
 
 def audit_methods(frame: pd.DataFrame) -> dict[str, str]:
-    """Return the labels of audit methods by column of `frame`, for the columns that contain ε lower bounds.
+    """Return {column: audit method} for the columns of `frame` that contain ε lower bounds found by audits.
 
     `frame` is the result of `audited`.
     """
@@ -295,9 +320,9 @@ _NEAR = 0.02
 def petdl_students(records: Records) -> pd.DataFrame:
     """Return one row per PET-DL student, seed and bound on its ε, with the settings of the student and its teachers.
 
-    The columns `PETDL_CHOSEN` contain the settings, except for the target ε, which is in `target`. The columns
-    `PETDL_TEACHERS` describe the teachers, and `teacher_accuracy` is their mean accuracy. The frame is cached and must
-    not be changed.
+    The student's settings are in the columns `PETDL_CHOSEN`. An exception is `epsilon`, which is the bound: the ε at
+    which training aimed is in `target`. The columns `PETDL_TEACHERS` describe the teachers, and `teacher_accuracy` is
+    their mean accuracy. The frame is cached and must not be changed.
     """
     models = records.private_models
     models = models[models["system"] == ALL_SYSTEMS[PETDL]].reset_index(drop=True)

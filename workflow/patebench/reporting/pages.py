@@ -174,16 +174,16 @@ def _sections(
 
 
 def section_of(registry: Registry, name: str) -> str:
-    """Return the heading on the page of the figure or table `name`: its section, or its paper in section "papers".
+    """Return where the page shows the figure or table `name`: a key of `SECTIONS`, or one of `PAPERS`.
 
-    Return "further" if the entry in `registry` names neither a known section nor a known paper.
+    It is "further" if the entry in `registry` names neither.
     """
     place = str(registry.fact(name, "section", ""))
     return place if place in SECTIONS or place in PAPERS else "further"
 
 
 def slug(place: str) -> str:
-    """Return the HTML id of the section or paper `place`, such as "pate-2017"."""
+    """Return the HTML id of `place`, a section or paper, such as "pate-2017"."""
     return re.sub(r"[^a-z0-9]+", "-", place.lower()).strip("-")
 
 

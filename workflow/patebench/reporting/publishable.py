@@ -45,7 +45,7 @@ class Student:
 
     @property
     def shares(self) -> list[tuple[str, str]]:
-        """Return (heading, cell) pairs with the accuracy and the share of the largest class.
+        """Return (heading, cell) pairs for a table: the student's accuracy and the share of the largest class.
 
         If classes are unbalanced, balanced accuracy and recall by class follow.
         """
@@ -86,7 +86,10 @@ class Release:
 
     @property
     def own_bounds(self) -> list[Bound]:
-        """Return the publishable bounds on the ε of this release alone, not of all in the ledger; smallest first."""
+        """Return the publishable bounds on the ε of this release, smallest first.
+
+        Bounds on the total ε of all releases in the ledger are left out.
+        """
         own = (bound for bound in self.bounds if bound.publishable and bound.accountant != LEDGER)
         return sorted(own, key=lambda bound: (bound.epsilon, bound.accountant, bound.conversion))
 
@@ -124,7 +127,10 @@ def _together(releases: Sequence[Release]) -> list[tuple[str, str]]:
 
 
 def _total(releases: Sequence[Release], several: bool) -> str:
-    """Return a sentence on the total ε of releases from one private data set; `several` if the page has others."""
+    """Return a sentence on the total ε of `releases`, which have the same private data set.
+
+    `several` is True if the page has releases of other data sets too.
+    """
     bounds = [bound for release in releases for bound in release.bounds]
     totals = [bound for bound in bounds if bound.publishable and bound.accountant == LEDGER]
     if totals:

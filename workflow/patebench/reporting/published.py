@@ -105,7 +105,7 @@ class Value:
 
     @property
     def source(self) -> str:
-        """Return the paper as text; if `dataset` is a changed copy of a data set, the original's name follows."""
+        """Return the name of the paper; if `dataset` is a changed copy, the original follows: "PATE 2017, of MNIST"."""
         return self.paper if self.copy_of is None else f"{self.paper}, of {in_words(self.copy_of)}"
 
     @property
@@ -130,7 +130,7 @@ class Published:
         return Published(tuple(value for value in self.values if value.paper in papers))
 
     def with_copies(self, copies: Mapping[str, str]) -> "Published":
-        """Return these values and, for each changed copy of a data set, the values of the original data set again.
+        """Return these values and, for each changed copy of a data set, those of the original as values of the copy.
 
         `copies` maps the name of each copy to the name of its original. Raises PatebenchError for an unknown original.
         """
@@ -165,10 +165,10 @@ class Published:
         return numbers.pop() if numbers else None
 
     def points(self, quantity: str, **keys: object) -> list[tuple[Value, float]]:
-        """Return pairs (ε, accuracy) from the published rows whose fields equal `keys`; ε is a `Value`.
+        """Return the pairs (ε, accuracy) that papers print in one row of a table, for rows whose fields equal `keys`.
 
-        `quantity` names the accuracy, such as "student_accuracy". A pair that is printed twice, or quoted by another
-        paper, is returned once.
+        The ε is a `Value`, and the accuracy a number. `quantity` names the kind of accuracy, such as
+        "student_accuracy". A pair that is printed twice, or quoted by another paper, is returned once.
         """
         points: dict[tuple[object, ...], tuple[Value, float]] = {}
         for value in self.select("epsilon", **keys):
@@ -178,7 +178,7 @@ class Published:
         return list(points.values())
 
     def spent(self, value: Value) -> float | None:
-        """Return the ε in the row of the paper's table that contains the accuracy `value`; None if there is none."""
+        """Return the ε printed in the same row of a paper's table as the accuracy `value`; None if there is none."""
         epsilon = self.lookup("epsilon", **value._place)
         return self.lookup("epsilon_chosen", **value._place) if epsilon is None else epsilon
 

@@ -251,7 +251,10 @@ def _groups(frame: pd.DataFrame, keys: list[str]) -> Iterator[pd.DataFrame]:
 
 
 def _smallest_epsilon(bounds: pd.DataFrame, column: str = "epsilon") -> Epsilon | None:
-    """Return the smallest ε (`column`) of each seed, and of these the largest; None without a value."""
+    """Return an ε that holds for all seeds: the largest over the seeds of each seed's smallest bound.
+
+    `column` is the column of ε. Without bounds, return None.
+    """
     known = bounds.dropna(subset=column)
     return cell_in_json(float(known.groupby("seed")[column].min().max())) if len(known) else None
 
@@ -279,7 +282,7 @@ def _spread(group: pd.DataFrame, name: str) -> Spread | None:
 
 
 def _printed_of_model(published: Published, row: Mapping[Any, Any]) -> list[Value]:
-    """Return the printed ε for the private model in `row`; only models in the form "published" have one."""
+    """Return the values of ε that papers print for the private model in `row`; none unless its form is "published"."""
     if row["form"] != "published":
         return []
     mechanism = next((name for name, system in SYSTEMS.items() if system == row["system"]), PETDL)
@@ -292,6 +295,6 @@ def _printed_of_model(published: Published, row: Mapping[Any, Any]) -> list[Valu
 
 
 def _printed_entries(values: Iterable[Value]) -> list[Printed]:
-    """Return printed `values` as parts of a row, without those for changed copies of data sets."""
+    """Return printed `values` as entries of the file of rows, without those for changed copies of data sets."""
     same = (value for value in values if value.copy_of is None)
     return [Printed(paper=value.paper, row=f"{value.table}, {value.row}", epsilon=value.value) for value in same]

@@ -103,9 +103,10 @@ def mechanism_styles() -> dict[str, LineStyle]:
 
 
 def line_styles(things: Iterable[Any], fixed: Mapping[Any, LineStyle] | None = None) -> dict[Any, LineStyle]:
-    """Return a line style for each of `things`, such as mechanism names: its style in `fixed`, or an unused one.
+    """Return a line style for each of `things`, such as mechanism names.
 
-    Unused styles are assigned in the sorted order of `things`. If possible, their colours are unused too.
+    A thing in `fixed` has its style from there. The other things get unused styles in sorted order, if possible with
+    unused colours.
     """
     fixed = fixed or {}
     wanted = sorted(set(things))

@@ -149,9 +149,10 @@ def at_epsilon(measured: float, printed: float | None) -> bool:
 
 
 def _judge(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
-    """Return the verdicts on the printed number `value`: one per setting that measured it, or one without measurement.
+    """Return the verdicts on the printed number `value`: one per setting that measured it, or one if none did.
 
-    On a changed copy of a data set, only contradicted claims are judged. Its other measurements are not comparable.
+    If `value` is for a changed copy of a data set, only measurements have a verdict: unsound if they contradict a
+    claim, otherwise not comparable.
     """
     if value.not_comparable:
         judged = [{"verdict": Verdict.NOT_COMPARABLE, "why": value.not_comparable}]
@@ -240,10 +241,11 @@ class _Measures:
 
     @cached_property
     def _sources(self) -> dict[str, tuple[pd.DataFrame, str, Sequence[str], Sequence[str]]]:
-        """Return where each quantity is: (frame, column of the measured number, columns `keys`, columns `how`).
+        """Return where the measurements of each quantity are: {quantity: (frame, column, keys, how)}.
 
-        The columns `keys` must equal the fields of the printed number, and the columns `how` describe a setting.
-        Quantities with rules of their own are left out.
+        The measured number is in `column`. Measurements of a printed number are rows whose columns `keys` equal its
+        fields. The columns `how` describe a setting. Quantities with a method of their own, such as `_petdl`, are left
+        out.
         """
         ensembles, students, baselines = self.records.ensembles, self.records.students, self.records.baselines
         labels, all_labels = self.records.of_whole_pool().label_sets, baselines["true_labels"].isna()
@@ -261,7 +263,7 @@ class _Measures:
         }
 
     def _private_model(self, value: Value, system: str) -> pd.DataFrame:
-        """Return the measured accuracies of private models of `system` with about the printed ε."""
+        """Return the measured accuracies of private models of `system` with about the printed ε (`_near_printed`)."""
         frame = self.records.private_models
         frame = frame[frame["system"] == system]
         frame = frame[self._near_printed(value, frame["epsilon"], frame["delta"])].assign(spent=frame["epsilon"])
@@ -280,7 +282,7 @@ class _Measures:
         return self.records.students.merge(costs, on=by[:-1], how="inner")
 
     def _students_at(self, value: Value) -> pd.DataFrame:
-        """Return the measured accuracies of students of any mechanism with about the printed ε."""
+        """Return the measured accuracies of students, of any mechanism, with about the printed ε (`_near_printed`)."""
         frame = self._students_with_costs
         frame = frame[self._near_printed(value, frame["worst_case"], frame["delta"])]
         return _rows_of_setting(frame, value, "accuracy", ("dataset",), ("mechanism", "method", "strategy", "model"))
@@ -291,16 +293,19 @@ class _Measures:
         return f"this run has no {lacks}: patebench reproduce {shlex.quote(value.name)}"
 
     def _private_knn(self, value: Value) -> pd.DataFrame:
-        """Return accuracy or ε of Private-kNN in its published form, measured in the setting of `value`."""
+        """Return the measurements of Private-kNN in its published form, in the setting of `value`.
+
+        The measured number is the accuracy or ε, depending on the quantity of `value`.
+        """
         frame = self.records.private_models
         frame = frame[(frame["system"] == SYSTEMS[PRIVATE_KNN]) & (frame["kind"] == Kind.CLAIMED)]
         column = "accuracy" if value.quantity == "private_model_accuracy" else "epsilon"
         return _rows_of_setting(frame, value, column, ("dataset", "delta"), ("private_model",))
 
     def _petdl(self, value: Value) -> pd.DataFrame:
-        """Return PET-DL students in the setting of the printed number `value`.
+        """Return the measurements of PET-DL students in the setting of the printed number `value`.
 
-        If some of them have about the printed ε, only these are returned.
+        If some of these students have about the printed ε, only they are returned.
         """
         frame = petdl_students(self.records)
         rows = enumerate(frame.to_dict("records"))
@@ -315,9 +320,10 @@ class _Measures:
         return _rows_of_setting(frame, value, column, (), ("model", "partition", "passes"))
 
     def _bounds(self, value: Value) -> pd.DataFrame:
-        """Return the ε by the accountant of the mechanism's paper in the setting of `value`.
+        """Return the bounds on ε in the setting of `value`, computed by the accountant of the mechanism's paper.
 
-        The column `audited` is the largest audited ε lower bound in this setting.
+        If the paper prints the ε by strong composition, the bounds are by strong composition. The column `audited` is
+        the largest audited ε lower bound in this setting.
         """
         frame = compared_bounds(self.records)
         if value.quantity == "epsilon_strong_composition":
@@ -351,10 +357,11 @@ Words = tuple[str, ...]
 def _rows_of_setting(
     frame: pd.DataFrame, value: Value, measured: str, keys: Sequence[str], description_columns: Sequence[str]
 ) -> pd.DataFrame:
-    """Return the rows of `frame` whose columns `keys` equal the fields of `value`; fields that are None do not count.
+    """Return the rows of `frame` in the setting of `value`, with new columns `measured` and `how`.
 
-    The column `measured` of the result is a copy of the column with this name. Its column `how` describes the setting
-    by `description_columns`, and by other columns where settings would have the same description.
+    The columns `keys` of these rows equal the fields of `value` that are not None. `measured` in the result is a copy
+    of the column with the name `measured`. `how` describes the setting of a row as text: by `description_columns`, and
+    by further columns if different settings have the same description.
     """
     for key in keys:
         if (printed := getattr(value, key)) is not None:
@@ -376,7 +383,7 @@ def _rows_of_setting(
 
 
 def _words_of(frame: pd.DataFrame, column: str) -> list[Words]:
-    """Return, for each row of `frame`, words that describe its value in `column`."""
+    """Return, for each row of `frame`, the value in `column` as words for a description of the row's setting."""
     if column == "parameters":
         return [tuple(parameter_words(*pair)) for pair in zip(frame["mechanism"], frame[column], strict=True)]
     if column in _NAMES_APART:
@@ -385,9 +392,10 @@ def _words_of(frame: pd.DataFrame, column: str) -> list[Words]:
 
 
 def _extend_equal_words(words: Sequence[Words], further: Sequence[Words]) -> list[Words]:
-    """Return the descriptions `words`, one per row; equal ones are extended by words that distinguish their rows.
+    """Return `words`, the descriptions of rows, with equal descriptions extended so that they distinguish their rows.
 
-    These words are from `further`, also one entry per row, without the words that all equal descriptions share.
+    Both arguments have one entry per row. A description is extended by those words of its entry in `further` that not
+    all rows with the same description share.
     """
     pairs: dict[tuple[Words, Words], Words] = dict.fromkeys(zip(words, further, strict=True), ())
     several = Counter(word for word, _ in pairs)

@@ -56,9 +56,10 @@ def parameters_in_words(mechanism: str, parameters: Mapping[str, Any]) -> str:
 
 
 def in_text(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Return `frame` with parameters, rounds and recalls replaced by text.
+    """Return `frame` with text columns in place of columns of dictionaries and tuples.
 
-    The new columns are `noise_in_words`, `rounds_in_words` and, for recalls, `…_in_words` instead of `…_mean`.
+    `noise_in_words` replaces `parameters`, `rounds_in_words` replaces `selection`, and `…_in_words` replaces the
+    `…_mean` of a recall.
     """
     if "parameters" in frame:
         pairs = zip(frame["mechanism"], frame["parameters"], strict=True)
@@ -123,9 +124,9 @@ def in_words(name: str) -> str:
 
 
 def _part_in_words(part: str) -> str:
-    """Return one part of a name as text: the label of a mechanism, or the words of another name.
+    """Return one `part` of a name as text: a mechanism's label if it names one, otherwise its words with spaces.
 
-    Hyphens become spaces except in numbers such as 1e-05.
+    Hyphens in numbers such as 1e-05 stay.
     """
     if part == LABELS:
         return "ε per label"
@@ -139,7 +140,10 @@ def _part_in_words(part: str) -> str:
 
 
 def owners_in_words(partition: object) -> str:
-    """Return "all records of one owner" if ε protects them under the strategy `partition`, otherwise ""."""
+    """Return "all records of one owner" if this is what ε protects under `partition`, otherwise "".
+
+    An owner is, for example, a patient with several records.
+    """
     return "all records of one owner" if Change.OWNER in protected_changes(partition) else ""
 
 

@@ -22,10 +22,10 @@ TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.99
 
 
 def titles(frame: pd.DataFrame, by: tuple[str, ...] = FAMILY) -> dict[tuple[Any, ...], str]:
-    """Return the panel titles of a figure, with one panel per combination of values in the columns `by` of `frame`.
+    """Return the title of each panel of a figure, by the panel's values in the columns `by` of `frame`.
 
-    A title names the split only if its data set has several splits, or if ε protects only labels in this split. It
-    names the partition only if this is not "iid".
+    A title contains the split if its data set has several splits, or if ε protects only labels in this split. It
+    contains the partition of the private data among teachers unless this is "iid".
     """
     families = sorted(set(frame[list(by)].itertuples(index=False, name=None)))
     return {family: _title(dict(zip(by, family, strict=True)), frame) for family in families}
@@ -56,7 +56,10 @@ def clip_accuracy(accuracy: float) -> float:
 
 
 def clip_accuracies(frame: pd.DataFrame, epsilon: str = "worst_case_epsilon_mean") -> pd.DataFrame:
-    """Return `frame` with `accuracy_mean` clipped by `clip_accuracy` in rows with a finite ε (column `epsilon`)."""
+    """Return `frame` with `accuracy_mean` clipped by `clip_accuracy`, except in rows with an infinite ε.
+
+    `epsilon` is the name of the column of ε.
+    """
     accuracies = frame["accuracy_mean"]
     return frame.assign(accuracy_mean=accuracies.map(clip_accuracy).where(frame[epsilon] < math.inf, accuracies))
 
@@ -114,9 +117,9 @@ def level(axis: Axes, accuracy: float, label: str, deviation: float = math.nan) 
 
 
 def accuracy_over(axis: Axes, x_label: str, y_label: str) -> None:
-    """Set the axis labels `x_label` and `y_label`; the vertical axis shows accuracies in percent.
+    """Format axes that show accuracies in percent against a logarithmic quantity, with labels `x_label` and `y_label`.
 
-    The horizontal axis becomes logarithmic. The data must be drawn before.
+    The data must be drawn before.
     """
     axis.set_xscale("log")
     logarithmic(axis.xaxis)
@@ -125,7 +128,7 @@ def accuracy_over(axis: Axes, x_label: str, y_label: str) -> None:
 
 
 def at_values(axis: Axes, values: Sequence[float], label: str) -> None:
-    """Make the horizontal axis logarithmic, set its label to `label`, and set ticks only at `values`."""
+    """Give the horizontal axis a logarithmic scale, the label `label`, and ticks only at `values`."""
     axis.set_xscale("log")
     ticks_at(axis, values)
     axis.set_xlabel(label)

@@ -46,8 +46,8 @@ _LINE = ["accountant", "conversion", "kind", "publishable"]
 def draw_epsilon(records: Records, published: Published) -> Figure:
     """Draw the ε of the first T queries against T, one line per accountant and kind of bound.
 
-    There is one panel per δ and label set on which a student was trained, at most `_MOST` panels. Solid lines with
-    filled markers are worst-case bounds. The legend states which bounds may be published with released labels.
+    There is one panel per δ and label set, at most `_MOST` panels. Label sets on which no student was trained are left
+    out. Solid lines with filled markers are worst-case bounds. The legend states which bounds may be published.
     """
     records = records.of_whole_pool()
     used = records.students[_LABEL_SET].drop_duplicates()
@@ -74,8 +74,8 @@ def _title(families: dict[tuple[Any, ...], str], panel: tuple[Any, ...]) -> str:
 def _select_panels(bounds: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of `bounds` for at most `_MOST` panels.
 
-    If there are more, those whose worst-case ε for all queries is nearest to 1 are kept, with only one noise setting
-    per ensemble, mechanism and δ.
+    If there are more panels, each ensemble, mechanism and δ keeps the noise setting whose worst-case ε for all queries
+    is nearest to 1. Of these panels, the `_MOST` with ε nearest to 1 are kept. Without worst-case bounds, all are kept.
     """
     if len(distinct(bounds, _PANEL)) <= _MOST:
         return bounds
@@ -90,7 +90,11 @@ def _select_panels(bounds: pd.DataFrame) -> pd.DataFrame:
 
 
 def _select_lines(bounds: pd.DataFrame) -> pd.DataFrame:
-    """Return `bounds` without accountants marked `variant`, and without classic conversions if tight ones exist."""
+    """Return the rows of `bounds` that `draw_epsilon` draws.
+
+    Accountants marked `variant`, which serve only for comparison, are left out. Bounds by the classic conversion of a
+    Rényi curve to (ε, δ) are left out if the same accountant has bounds by the tight conversion.
+    """
     tight = bounds["conversion"] == "tight"
     same = [*_LABEL_SET, "delta", "accountant", "kind"]
     two = bounds.assign(tight=tight).groupby(same)["tight"].transform("any") if len(bounds) else tight
@@ -109,7 +113,7 @@ def _legend_entries(bounds: pd.DataFrame, styles: dict[str, LineStyle]) -> dict[
 
 
 def _draw_panel(axis: Axes, bounds: pd.DataFrame, curves: pd.DataFrame, styles: dict[str, LineStyle]) -> None:
-    """Draw ε against the number of queries, with `bounds` as markers and `curves` as lines."""
+    """Draw ε against the number of queries: `bounds` as markers, and `curves` with more points as lines."""
     stated, between = (over_seeds(frame, [*_LINE, "queries"], ["epsilon"]) for frame in (bounds, curves))
     infinite = []
     for line in stated[_LINE].drop_duplicates().to_dict("records"):
@@ -148,7 +152,10 @@ def _meaning(line: Any) -> str:
 
 
 def _marker_settings(style: LineStyle, kind: str) -> dict[str, Any]:
-    """Return arguments of `errorbar` for a `kind` of bound: filled markers for worst-case and sanitised ones."""
+    """Return arguments of `errorbar` that show the `kind` of a bound by its dashes and by filled or open markers.
+
+    Worst-case and sanitised bounds have filled markers.
+    """
     drawn = {**style.settings, "linestyle": KINDS[kind].line, "capsize": 3}
     if kind in (Kind.WORST_CASE, Kind.SANITISED):
         return drawn
@@ -229,7 +236,11 @@ def _setting_words(settings: list[tuple[Any, ...]]) -> list[str]:
 
 
 def _most_queries(frame: pd.DataFrame) -> "pd.Series[int]":
-    """Return, for each row of `frame`, the number of queries in the right panel of `draw_audit` for its setting."""
+    """Return, for each row of `frame`, the number of queries in the right panel of the row's mechanism and setting.
+
+    This is the largest number of queries in an audit of this mechanism and setting. If only one query was audited, it
+    is the largest number among all mechanisms with the same data set, number of teachers and δ.
+    """
     beside = [*_BLOCK[:-1]]
     of_row = frame.groupby([*beside, *_ROW])["queries"].transform("max")
     # A setting audited for a single query shows the largest number of the other settings.
@@ -237,7 +248,7 @@ def _most_queries(frame: pd.DataFrame) -> "pd.Series[int]":
 
 
 def _scatter_styles(frame: pd.DataFrame) -> dict[str, dict[str, Any]]:
-    """Return arguments of matplotlib's `scatter` by column of ε: stated ε by kind, and audited ε by method."""
+    """Return arguments of matplotlib's `scatter` for each column of `frame` with a stated ε or an audited ε."""
     marks = {str(kind): _scatter_style(kind, *words_and_size) for kind, words_and_size in _STATED.items()}
     hollow = cycle(("v", "d", "<", ">"))
     for name, label in audit_methods(frame).items():

@@ -66,9 +66,10 @@ def _draw_over_noise(records: Records, published: Published, mechanism: str, par
 
 
 def _draw_label_sets(axis: Axes, label_sets: pd.DataFrame, styles: dict[Any, LineStyle]) -> None:
-    """Draw the accuracy of each label set as a dot, and the expected accuracy over the noise as a line.
+    """Draw the measured accuracy of each label set as a dot, and the accuracy expected over the noise as a line.
 
-    There is one line per number of teachers and of their epochs. `styles` are by number of teachers.
+    There is one line per combination of number of teachers and training epochs. `styles` maps numbers of teachers to
+    line styles.
     """
     dot: dict[str, Any] = {"s": 20, "alpha": 0.75, "linewidths": 0, "zorder": 3}
     several = label_sets[["teachers", "epochs"]].drop_duplicates()["teachers"].duplicated().any()
@@ -159,7 +160,10 @@ def _draw_over_distances(axis: Axes, ensembles: pd.DataFrame, style: LineStyle, 
 
 
 def _draw_published(axis: Axes, paper: Published, dataset: str) -> set[int]:
-    """Draw the accuracies of teachers and ensembles that `paper` prints for `dataset`; return numbers of teachers."""
+    """Draw the accuracies of teachers and ensembles that `paper` prints for `dataset`, against the number of teachers.
+
+    Return the numbers of teachers at which points were drawn.
+    """
     numbers = set()
     for quantity, marker, what in (("teacher_accuracy", "d", "one teacher"), ("plurality_accuracy", "s", "ensemble")):
         for value in paper.select(quantity, dataset=dataset):

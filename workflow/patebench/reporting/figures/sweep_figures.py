@@ -35,7 +35,10 @@ _PANEL = ("dataset", "who", "method", "partition", "mechanism")
 
 
 def draw_clusters(records: Records, published: Published) -> Figure:
-    """Draw student accuracy against the number of clusters whose centres are queried, one line per noise and ε."""
+    """Draw a student's accuracy against the number of clusters of public data, one line per noise and ε.
+
+    The queries of a student are the centres of the clusters.
+    """
     frame = _finite_students(records)
     frame = frame[frame["clusters"].notna() & (frame["queries"] == frame["clusters"])]
     label = "clusters of the public pool, which are the queries"
@@ -50,7 +53,7 @@ def draw_pool(records: Records, published: Published) -> Figure:
 
 
 def draw_cap(records: Records, published: Published) -> Figure:
-    """Draw a student's accuracy against k, the maximum number of votes per teacher that count, one line per ε."""
+    """Draw a student's accuracy against the cap k, the maximum number of votes counted per teacher, one line per ε."""
     frame = _finite_students(records)
     frame = frame.assign(cap=[float(settings.get("k", "nan")) for settings in frame["parameters"]]).dropna(subset="cap")
     label = "k, how many votes of a teacher count"
@@ -58,7 +61,7 @@ def draw_cap(records: Records, published: Published) -> Figure:
 
 
 def _finite_students(records: Records) -> pd.DataFrame:
-    """Return the rows of `outcomes` with a finite worst-case ε, with text columns for panels and lines.
+    """Return the students of `outcomes` with a finite worst-case ε, with additional text columns.
 
     These are `noise_in_words`, `who` (number and model of teachers), `epsilon`, and `labels` (number of queries).
     """
@@ -110,9 +113,10 @@ def _title(settings: tuple[Any, ...], varying: list[int]) -> str:
 
 
 def _draw_namings(axis: Axes, x_column: str, students: pd.DataFrame, namings: pd.DataFrame) -> None:
-    """Draw the accuracy at ε = 0 of public clusters that are labelled with their most frequent true label.
+    """Draw a reference at ε = 0: the accuracy if each public cluster gets its most frequent true label.
 
-    `students` are those in the panel, and `x_column` is the column of its horizontal axis.
+    The reference is drawn against `x_column`, for the splits and numbers of clusters of the panel's `students`. The
+    frame `namings` contains its accuracies.
     """
     same = ["dataset", "setting", "clusters"]
     own = namings.merge(students[same].drop_duplicates(), on=same)
@@ -174,9 +178,9 @@ def draw_petdl_ablations(records: Records, published: Published) -> Figure:
 
 
 def _style_lines(panels: list[list[_Line]]) -> dict[str, LineStyle]:
-    """Return line styles by label, for the lines in `panels`.
+    """Return the line style of each line label in `panels`.
 
-    Lines of one form of PET-DL share a style, unless a panel has lines of one form and different numbers of teachers.
+    There is one style per form of PET-DL. If a panel compares numbers of teachers for one form, there is one per label.
     """
     forms = {words: line["form"].iloc[0] for lines in panels for words, _, line in lines}
     first = [[line["form"].iloc[0] for _, usual, line in lines if usual] for lines in panels]
@@ -188,9 +192,9 @@ def _style_lines(panels: list[list[_Line]]) -> dict[str, LineStyle]:
 
 
 def _group_lines(students: pd.DataFrame, name: str) -> list[pd.DataFrame]:
-    """Return groups of `students` with at least two values of the setting `name`; each group becomes a line.
+    """Return groups of `students` that differ only in the seed and the setting `name`; each group becomes a line.
 
-    Students in a group differ only in the seed, in `name`, and in settings that follow from it.
+    Settings that follow from `name` (`_FOLLOWS`) may differ too. Groups with a single value of `name` are left out.
     """
     same = ["given_noise" if each == "noise" else each for each in _ALL if each not in {name, *_FOLLOWS.get(name, ())}]
     if name == "noise":
@@ -200,7 +204,12 @@ def _group_lines(students: pd.DataFrame, name: str) -> list[pd.DataFrame]:
 
 
 def _label_lines(groups: list[pd.DataFrame], varied: str) -> Iterator[_Line]:
-    """Yield (label, is first of its form, students) per group; the label leaves out the setting `varied`."""
+    """Yield a line (`_Line`) for each of `groups`.
+
+    Its label states the form of PET-DL and the number of teachers. If an earlier line has the same label, the settings
+    that differ from this earlier line are appended. The setting `varied`, shown by the horizontal axis, is never in the
+    label.
+    """
     firsts: dict[str, pd.Series[Any]] = {}
     for line in groups:
         one = line.iloc[0]

@@ -161,10 +161,16 @@ def points_by_epsilon(row: dict[Any, Any]) -> list[tuple[float, float, float]]:
 
 
 def published_series(rows: pd.DataFrame) -> dict[str, tuple[list[tuple[float, float]], bool]]:
-    """Return (points, joined) for each paper and system, by a label that names both.
+    """Return the printed points of each paper and system, by a legend label that names both.
 
-    `points` are the (ε, accuracy) pairs that the paper prints for the system. If it prints several models, the accuracy
-    is the best at each ε. `joined` is True if a line may join the points, because each model is printed at every ε.
+    Parameters
+    ----------
+    rows : printed rows of the table `equal-epsilon`.
+
+    Returns
+    -------
+    A pair (points, joined) by label. `points` are (ε, accuracy) pairs; if the paper prints several models, the accuracy
+    is the best at each ε. `joined` is True if each model is printed at every ε, so that a line may join the points.
     """
     series: dict[str, tuple[list[tuple[float, float]], bool]] = {}
     papers = rows["learner"].map(lambda learner: next(filter(learner.startswith, COMPARISONS), learner))
@@ -246,16 +252,17 @@ def draw_frontier(records: Records, published: Published) -> Figure:
 
 
 def _name_models(models: pd.DataFrame) -> pd.DataFrame:
-    """Return `models` with a column `name` (system and form); of equal name and ε, only the most accurate one."""
+    """Return `models` with a column `name` (system and form); of equal name and ε, only the most accurate is kept."""
     named = models.assign(name=models["system"] + ", " + models["form"])
     ranked = named.sort_values("accuracy_mean", ascending=False, kind="stable")
     return ranked.drop_duplicates([*_PANEL, "name", "epsilon_mean", "delta", "kind", "adjacency"])
 
 
 def _draw_students(axis: Axes, students: pd.DataFrame, noted_column: str) -> None:
-    """Draw students at their worst-case ε (filled markers), each joined to its data-dependent ε (open marker).
+    """Draw a filled marker at each student's worst-case ε, joined to an open marker at its data-dependent ε.
 
-    Colours show either mechanisms or methods; `noted_column` is the other of these columns, which notes show.
+    Students with an infinite ε are left out. Students on the Pareto front have a note. Colours show mechanisms or
+    methods, and notes show the other of the two, which is in the column `noted_column`.
     """
     finite = students[students["worst_case_epsilon_mean"] < math.inf]
     for index, words in _notes(finite, noted_column).items():
@@ -275,10 +282,11 @@ def _draw_students(axis: Axes, students: pd.DataFrame, noted_column: str) -> Non
 
 
 def _notes(students: pd.DataFrame, noted_column: str) -> dict[Any, str]:
-    """Return a note on each student by its index in `students`, such as "T = 100".
+    """Return a short note on each student by its index in `students`, such as "T = 100".
 
-    The note contains the number of queries and, if students differ in it, the number of teachers. It contains the value
-    in `noted_column` unless this is the most frequent one, and noise parameters if notes were equal without them.
+    Each note contains the number of queries. The number of teachers is added if students differ in it, and the value in
+    `noted_column` unless it is the most frequent one. Noise parameters are added to notes that would otherwise be
+    equal.
     """
     usual = students[noted_column].mode()[0] if len(students) else ""
     several = students["teachers"].nunique() > 1
@@ -318,7 +326,7 @@ def _draw_published(axis: Axes, published: Published, dataset: str) -> None:
 
 
 def _draw_naming(axis: Axes, namings: pd.DataFrame) -> None:
-    """Draw a horizontal line at the accuracy of public clusters labelled with their most frequent true label (ε = 0).
+    """Draw a horizontal line at the accuracy with ε = 0, where each public cluster gets its most frequent true label.
 
     If `namings` contains several numbers of clusters, the largest one is shown.
     """
@@ -330,7 +338,7 @@ def _draw_naming(axis: Axes, namings: pd.DataFrame) -> None:
 
 
 def _infinite_epsilon_text(students: pd.DataFrame) -> str:
-    """Return text, for the axis label, on students with ε = ∞, which the axis cannot show; "" if there are none."""
+    """Return a text for the axis label that lists the students with ε = ∞, which are not drawn; "" without any."""
     endless = students[students["worst_case_epsilon_mean"] == math.inf]
     named = []
     for mechanism, rows in endless.groupby("mechanism", sort=False):

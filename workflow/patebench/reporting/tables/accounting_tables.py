@@ -31,11 +31,11 @@ _ORDER = (
 
 
 def build_accountants(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per label set, number of queries and δ, with the ε by each accountant.
+    """Return one row per label set, number of queries and δ, with a column for the ε by each accountant.
 
-    The columns `<kind>: <heading>_mean` and `…_std` are mean and standard deviation over the seeds, where `heading` is
-    the accountant's label (`_headings`). Each ε is the smallest bound of this kind and heading; NaN if there is none.
-    Label sets whose queries were selected in rounds are left out.
+    A column is called `<kind>: <heading>_mean` or `…_std` (mean and standard deviation over the seeds), where `kind` is
+    the kind of bound and `heading` is the accountant's label (`_headings`). If an accountant has several bounds of a
+    kind, the smallest counts. Label sets whose queries were selected in rounds are left out.
     """
     bounds = records.of_whole_pool().bounds
     frame = over_seeds(bounds, SUBJECT, ["epsilon"])[[*SUBJECT, "seeds"]]
@@ -52,7 +52,7 @@ def build_accountants(records: Records, published: Published) -> pd.DataFrame:
 
 
 def accountants_columns(frame: pd.DataFrame) -> Sequence[Column]:
-    """Return the visible columns of `frame`, a result of `build_accountants`: label set, ε by kind and heading."""
+    """Return the visible columns of `frame`: the label set, and ε by kind of bound and accountant."""
     found = []
     for column in map(str, frame.columns):
         kind, of, heading = column.removesuffix("_mean").partition(_OF)
@@ -62,10 +62,11 @@ def accountants_columns(frame: pd.DataFrame) -> Sequence[Column]:
 
 
 def _headings(bounds: pd.DataFrame) -> "pd.Series[str]":
-    """Return the column heading of each bound: the label of its accountant. Bounds that are not shown have none.
+    """Return the column heading of each bound, which is the label of its accountant; NaN for bounds that are not shown.
 
-    If a Rényi curve has a classic and a tight conversion, the classic one is shown only for data-dependent bounds that
-    are not exact, with the suffix `_CLASSIC`.
+    A bound by the classic conversion of a Rényi curve to (ε, δ) is not shown if the same curve has a tight conversion.
+    The exception are data-dependent bounds that are not exact, because papers state them. Their heading ends in
+    `_CLASSIC`.
     """
     labels = bounds["label"].where(bounds["label"] != "", bounds["accountant"])
     tight = bounds["conversion"] == Conversion.TIGHT
@@ -132,11 +133,11 @@ _COSTS = {"asked": "T_n", "epsilon": "ε_n of one query", "basic": "T_n·ε_n", 
 
 
 def build_teacher_costs(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per label set, number of queries and δ, with the costs per teacher under local privacy.
+    """Return one row per label set, number of queries and δ, with the ε of single teachers under local privacy.
 
-    The costs are the number T_n of queries that a teacher answers, its ε_n per query, and its total ε by basic and by
-    tight composition. They are shown for the teachers with the least, median and largest T_n·ε_n. Label sets whose
-    queries were selected in rounds are left out.
+    For a teacher n, the columns contain the number T_n of queries that it answers, its ε_n per query, and its total ε
+    by basic and by tight composition. There are columns for the teachers with the least, median and largest T_n·ε_n.
+    Label sets whose queries were selected in rounds are left out.
     """
     values = [f"{cost}_{which}" for cost in _COSTS for which in WHICH]
     frame = over_seeds(records.of_whole_pool().teacher_costs, SUBJECT, values)
@@ -158,7 +159,7 @@ TEACHER_COSTS = Table(
 
 
 def build_audit(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per audited mechanism, setting and number of queries; see `outcomes.audited` for columns."""
+    """Return one row per audited mechanism, setting and number of queries: the result of `outcomes.audited`."""
     return audited(records)
 
 

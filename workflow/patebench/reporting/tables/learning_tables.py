@@ -50,9 +50,10 @@ TEACHER_COLUMNS = (
 
 
 def build_ensembles(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per setting of an ensemble, with accuracies over the seeds.
+    """Return one row per ensemble setting, with its accuracies and vote gaps over the seeds.
 
-    These are the accuracies of its teachers, of its plurality labels, and of labels released by LNMax at γ = 0.05.
+    The accuracies are those of the teachers, of their plurality labels, and of labels released by LNMax at γ = 0.05.
+    Columns `published_…` contain the numbers that PATE 2017 prints.
     """
     ensembles = records.ensembles
     frame = of_ensembles(ensembles, _VALUES)
@@ -69,19 +70,20 @@ def build_ensembles(records: Records, published: Published) -> pd.DataFrame:
 
 
 def of_ensembles(ensembles: pd.DataFrame, values: Sequence[str]) -> pd.DataFrame:
-    """Return mean and standard deviation over the seeds of the columns `values`, one row per setting of an ensemble.
+    """Return mean and standard deviation over the seeds of the columns `values`, one row per ensemble setting.
 
-    In names of columns, `_mean_` becomes `_`, so `teacher_accuracy_mean_mean` becomes `teacher_accuracy_mean`.
+    The result has columns `<value>_mean` and `<value>_std`. If `value` is itself a mean over teachers, its `_mean` is
+    left out: the mean of `teacher_accuracy_mean` is in the column `teacher_accuracy_mean`.
     """
     frame = over_seeds(ensembles, ENSEMBLE, values)
     return frame.rename(columns=lambda column: column.replace("_mean_", "_"))
 
 
 def mean_label_accuracy(label_sets: pd.DataFrame, keys: Mapping[str, str], name: str) -> pd.DataFrame:
-    """Return the accuracy of the labels that each setting of an ensemble released with one mechanism and noise.
+    """Return the accuracy of labels that were released by one mechanism with one noise, one row per ensemble setting.
 
-    `keys` selects `mechanism` and `noise`. The columns `<name>_mean` and `<name>_std` are mean and standard deviation
-    over the seeds.
+    `keys` states the mechanism and noise as {"mechanism": …, "noise": …}. The columns `<name>_mean` and `<name>_std`
+    are mean and standard deviation over the seeds.
     """
     chosen = label_sets[(label_sets[list(keys)] == list(keys.values())).all(axis=1)]
     return over_seeds(chosen.rename(columns={"label_accuracy": name}), ENSEMBLE, [name]).drop(columns="seeds")
@@ -239,8 +241,8 @@ _KEY = [
 def build_petdl(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per PET-DL student and bound on its ε, with accuracy and ε over the seeds.
 
-    For students in the published form, a row also contains the accuracy and ε that the paper prints. Data set, number
-    of teachers, weighting and compression are equal, but the shards may differ.
+    For students in the published form, a row also contains the accuracy and ε that the paper prints for the same data
+    set, number of teachers, weighting and compression. Their shards may differ.
     """
     values = ["epsilon", "accuracy", "teacher_accuracy", "seconds", *BESIDE_ACCURACY]
     frame = over_seeds(petdl_students(records), _KEY, values)

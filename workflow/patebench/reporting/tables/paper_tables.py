@@ -37,9 +37,9 @@ from patebench.reporting.verdicts import NUMBER, Verdict, best_of_each_number, c
 def build_papers(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per paper, with a column per verdict: the number of the paper's printed numbers with this verdict.
 
-    If several settings measured one printed number, the first of their verdicts in the order of `Verdict` counts.
-    Measurements on a changed copy of a data set are not counted. `short_otherwise` is the number of printed numbers
-    that are reproduced or better in one setting, but short in another.
+    If several settings measured one printed number, the verdict that comes first in `Verdict` counts. Measurements on a
+    changed copy of a data set do not count. `short_otherwise` is the number of printed numbers with the verdict
+    reproduced or better that another setting falls short of.
     """
     frame = verdicts(records, published)
     frame = frame[frame["copy_of"].isna()]
@@ -64,7 +64,10 @@ PAPERS = Table(
 
 
 def build_verdicts(records: Records, published: Published) -> pd.DataFrame:
-    """Return the rows of `verdicts` sorted by paper, measured numbers first, with further columns of formatted text."""
+    """Return the rows of `verdicts`, sorted by paper; within a paper, measured numbers come first.
+
+    Further columns contain text: `what` (the quantity), `printed` and `measured`.
+    """
     frame = verdicts(records, published)
     papers = {paper: place for place, paper in enumerate(dict.fromkeys(frame["paper"]))}
     unmeasured = frame["measured_mean"].isna()
@@ -82,7 +85,10 @@ def build_verdicts(records: Records, published: Published) -> pd.DataFrame:
 
 
 def _quantity_in_words(row: dict[Any, Any]) -> str:
-    """Return the quantity of the printed number in `row` as text; for a setting, the paper's column heading."""
+    """Return as text which quantity the printed number in `row` measures, such as "student accuracy".
+
+    For a setting of the paper, this is the heading of the paper's column.
+    """
     return str(row["column"]) if row["quantity"] == "setting" else str(row["quantity"]).replace("_", " ")
 
 
@@ -128,12 +134,12 @@ _COMPARED = ("lnmax", "gnmax")
 
 
 def build_nzc_students(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per student setting and δ: the student's accuracy, and its stated, worst-case and exact ε.
+    """Return one row per student setting and δ, to compare the students of NZC (Sun et al. 2020) with others.
 
-    The stated ε is computed as in the mechanism's paper. Rows are limited to mechanisms that NZC (Sun et al. 2020)
-    evaluates or that test stability (`_is_compared`), and to data sets where a student learns from NZC's immutable
-    noisy argmax. Each row also contains the accuracy of the best model trained on as many true labels as the student
-    has queries.
+    A row contains the student's accuracy and three ε of its labels: as in the mechanism's paper, the smallest worst
+    case, and the smallest exact ε. Columns `published_…` contain the numbers that NZC prints. `true_label_accuracy_…`
+    is the accuracy of the best model trained on as many true labels as the student has queries. Only mechanisms for
+    which `_is_compared` is True are included, on data sets where a student learns from NZC's immutable noisy argmax.
     """
     records = records.of_whole_pool()
     students, of_nzc = records.students, records.students["mechanism"].isin(IMMUTABLE)
@@ -157,7 +163,10 @@ def build_nzc_students(records: Records, published: Published) -> pd.DataFrame:
 
 
 def _is_compared(mechanism: str) -> bool:
-    """Return True if NZC 2020 evaluates `mechanism`, or if it answers only queries that few votes cannot change."""
+    """Return True if NZC 2020 evaluates `mechanism`, or if it answers only queries with a stable plurality.
+
+    A plurality is stable if a few votes cannot change it.
+    """
     known = mechanism in (*IMMUTABLE, *_COMPARED)
     return known or (mechanism in MECHANISMS and bool(MECHANISMS.load(mechanism).tests_stability))
 
@@ -223,9 +232,9 @@ _LABELS = {"lnmax": LNMAX, "immutable": _immutable(0), "gated": _immutable(3)}
 
 
 def build_nzc_ensembles(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per setting of an ensemble, with measured and printed accuracies.
+    """Return one row per ensemble setting, with accuracies of teachers and labels: measured, and printed by NZC 2020.
 
-    Only ensembles with labels from the immutable noisy argmax of NZC (Sun et al. 2020) are included.
+    Ensembles without labels from the immutable noisy argmax of NZC (Sun et al. 2020) are left out.
     """
     label_sets = records.of_whole_pool().label_sets
     used = set(label_sets.loc[label_sets["mechanism"].isin(IMMUTABLE), "ensemble"])

@@ -133,7 +133,7 @@ class Table:
     section: str = ""
 
     def shown(self, frame: pd.DataFrame) -> list[Column]:
-        """Return the visible columns with at least one value in `frame`; all visible columns if `frame` has no row.
+        """Return the visible columns that contain a value in `frame`; all visible columns if `frame` has no row.
 
         A column for the split is added if a data set has several splits, or if ε protects only labels in a split.
         """

@@ -139,10 +139,11 @@ _EACH = [*_METHOD, *_PUBLIC, "clusters", "epsilon", *means_and_deviations(["accu
 
 
 def build_bits(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per student or private model and δ, with a reference accuracy at ε = 0 as `named_accuracy_…`.
+    """Return one row per student or private model and δ, next to reference accuracies at ε = 0 from public data.
 
-    The reference labels each cluster of the public pool with its most frequent true label. If the student's queries are
-    the centres of clusters, the reference has as many clusters, and otherwise the largest number in the run.
+    For `named_accuracy_…`, each cluster of the public pool gets its most frequent true label. If the queries of a
+    student are centres of clusters, these clusters are used, otherwise the largest number of clusters in the run. For
+    `matched_accuracy_…`, there are as many clusters as classes, and each class is assigned to one cluster.
     """
     frames = [frame.astype(object) for frame in (_students_bits(records), _models_bits(records))]
     rows = pd.concat(frames, ignore_index=True)
@@ -180,7 +181,7 @@ def _students_bits(records: Records) -> pd.DataFrame:
 
 
 def _models_bits(records: Records) -> pd.DataFrame:
-    """Return one row per private model, with its smallest worst-case ε and the columns `_EACH`."""
+    """Return the rows of `build_bits` for private models: one row per model, with its smallest worst-case ε."""
     frame = private_models(records)
     frame = frame[frame["kind"] == Kind.WORST_CASE]
     seen = [data_seen(row, row["public_use"]) for row in frame.to_dict("records")]
@@ -240,9 +241,10 @@ def build_equal_epsilon(records: Records, published: Published) -> pd.DataFrame:
 
 
 def join_tables(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return the table `equal-epsilon` of all settings in `tables`, as if one run had measured them.
+    """Return one table `equal-epsilon` that combines the `tables` of several runs.
 
-    Raises PatebenchError if the tables have different accuracies for a method at the same ε.
+    For each method and target ε, it contains the setting from all tables with the largest ε up to the target. Raises
+    PatebenchError if the tables have different accuracies for a method at the same ε.
     """
     settings = pd.concat(
         [
@@ -265,13 +267,16 @@ def join_tables(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _columns_at(target: float) -> dict[str, str]:
-    """Return the names of columns at a `target` ε by their names without it: "epsilon" → "epsilon_at_1"."""
+    """Return the names of the columns for the ε `target`, by their general names: {"epsilon": "epsilon_at_1", …}."""
     named = {name: f"{name}_at_{target:g}" for name in ("epsilon", "seeds")}
     return named | {f"accuracy_{what}": f"accuracy_at_{target:g}_{what}" for what in ("mean", "std")}
 
 
 def _by_target(settings: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per method in `settings`: for each target, its setting with the largest ε up to the target."""
+    """Return one row per method, with the ε and accuracy of one of its settings for each target in `TARGETS`.
+
+    This is the setting with the largest ε up to the target. `settings` has one row per setting of a method.
+    """
     methods = settings[list(METHOD)].drop_duplicates()
     for target in TARGETS:
         within = settings[settings["epsilon"] <= target].sort_values("epsilon", kind="stable")
@@ -284,7 +289,7 @@ def _by_target(settings: pd.DataFrame) -> pd.DataFrame:
 
 
 def equal_epsilon_columns(frame: pd.DataFrame) -> Sequence[Column]:
-    """Return the visible columns of `frame`: the method, then ε and accuracy at each target ε of a method."""
+    """Return the visible columns of `frame`: the method, then ε and accuracy for each target that a method meets."""
     found = [
         *SIZE_COLUMNS,
         Column("system", "System"),
@@ -330,9 +335,9 @@ def _students_equal_epsilon(records: Records) -> pd.DataFrame:
 
 
 def _append_added_records(frame: pd.DataFrame, by_record: "pd.Series[bool]") -> pd.DataFrame:
-    """Append a copy of each row where `by_record` is True; the copies state ε for an added or removed record.
+    """Return `frame` with a second row for each row in which `by_record` is True, for adding or removing a record.
 
-    Rows without a value in `add_or_remove` are not copied.
+    The ε of this second row is the row's `add_or_remove`. Rows without this value get no second row.
     """
     added = frame[frame["add_or_remove"].notna() & by_record]
     added = added.assign(adjacency=str(Adjacency.ADD_OR_REMOVE_RECORD), epsilon=added["add_or_remove"])
@@ -354,7 +359,10 @@ def _models_equal_epsilon(records: Records) -> pd.DataFrame:
 
 
 def _parameters_as_text(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
-    """Return the parameters of each private model in `frame` as text, without parameters that determine the noise."""
+    """Return the parameters of the private models in `frame` as text, one column per parameter.
+
+    The result has the index of `frame`. Parameters that determine the noise are left out (`_OF_NOISE`).
+    """
     key = ["dataset", "setting", "private_model"]
     known = records.private_models.drop_duplicates(key).set_index(key)["parameters"]
     chosen = [known[each] for each in frame[key].itertuples(index=False, name=None)]
@@ -363,9 +371,10 @@ def _parameters_as_text(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
 
 
 def _add_differing_settings(frame: pd.DataFrame, settings: pd.DataFrame) -> pd.DataFrame:
-    """Append to each row's `learner` the settings in which the rows of its method differ.
+    """Return `frame` with longer texts in `learner`, so that rows with different `settings` become different methods.
 
-    `settings` has the index of `frame`, and one column of text per setting.
+    `settings` has the index of `frame`, and one column of text per setting. Settings that are equal in all rows of a
+    method are not added.
     """
     learners = frame["learner"].copy()
     for _, group in frame.groupby(list(METHOD), dropna=False):
@@ -396,9 +405,9 @@ def _published_pairs(published: Published, records: Records) -> pd.DataFrame:
 
 
 def _name_learners(pairs: Sequence[tuple[Value, float]]) -> list[str]:
-    """Return a name for the learner of each printed accuracy: paper and column, and the table if they are ambiguous.
+    """Return a name for the learner of each pair (accuracy, ε) that papers print: the paper and its column heading.
 
-    `pairs` contains accuracies with their ε.
+    If tables of a paper print different accuracies under one heading at the same ε, the name contains the table too.
     """
     columns = [(value.source, value.column, value.mechanism) for value, _ in pairs]
     cells: dict[tuple[object, ...], set[float]] = {}
