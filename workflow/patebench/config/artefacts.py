@@ -33,12 +33,17 @@ _CLASSES, _TRAINING = ClassParameters(), TeacherParameters()
 class Data:
     """Data set of an experiment: built-in, or declared under `datasets` in the configuration.
 
-    `loader` names the function that loads a declared data set; it is None for a built-in one. `sources` are pairs of a
-    configuration key ("private", "public" or "index") and a path. `declared` are pairs of a key and JSON text: "table"
-    with the columns of a table, or "images" with the resizing of images. `names_owners` is True if the files state the
-    owner of each record. `copy_of` is the built-in data set of which this one is a modified copy, or None. `features`
-    are encoders whose outputs replace the images. `long_tail` contains the numbers of private samples of the first and
-    the last class, between which the numbers fall exponentially; None to use all samples.
+    Parameters
+    ----------
+    loader : name of the function that loads a declared data set; None for a built-in one.
+    sources : pairs of a configuration key ("private", "public" or "index") and the path of a file or folder.
+    classes : number or names of the classes, if declared.
+    copy_of : built-in data set of which this one is a modified copy, or None.
+    declared : pairs of a configuration key ("table" or "images") and its value as JSON text.
+    names_owners : True if a column of a declared table contains the owner of each record.
+    features : encoders whose outputs replace the images; () to keep the images.
+    long_tail : numbers of private samples of the first and of the last class. From class to class, the numbers fall
+        exponentially. None to use all samples.
     """
 
     name: str
@@ -75,17 +80,23 @@ class Split:
         return f"{self.data.name}/{slug(('seed', self.seed), self.parameters.slug)}"
 
     def random(self, folder: str) -> Options:
-        """Return the command options `seed` and `stream` of the random stream for the artefact in `folder`."""
+        """Return the command options `seed` and `stream`, which seed the random numbers of the artefact in `folder`."""
         return {"seed": self.seed, "stream": stream_name(folder)}
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Teachers on disjoint shards of the private data; `teachers` is their number.
+    """Teachers on disjoint shards of the private data.
 
-    `queries` states how queries are selected before any teacher votes; None if all samples of the pool are queries.
-    `work` contains the number of teachers per job and the outputs to store beside the votes. If the votes are read from
-    a file, `imported` describes it, and `training` contains only the name of these votes.
+    Parameters
+    ----------
+    teachers : number of teachers.
+    partition : assignment of the private samples to the teachers.
+    training : model of the teachers and its training. For imported votes, it contains only their name.
+    work : number of teachers per training job, and the teachers' outputs to store beside their votes.
+    queries : strategy and number of the queries if they are selected before any teacher votes, else None. The teachers
+        then vote on the whole pool, or on queries that are selected in rounds (see `votes_in_rounds`).
+    imported : name and classes of votes that are read from a file, or None for trained teachers.
     """
 
     split: Split
@@ -115,9 +126,9 @@ class Ensemble:
 
     @property
     def votes_by_query(self) -> bool:
-        """Return True if no teacher is trained, and each private record votes with its own label on public queries.
+        """Return True if private records vote with their own labels on public queries with similar features.
 
-        The features of record and query determine these votes, so the pool's features must exist first.
+        No teacher is trained then, and the pool's features must exist before the vote.
         """
         return self.imported is None and on_queries(self.training.model)
 
@@ -159,10 +170,16 @@ class Setting:
 
 @dataclass(frozen=True)
 class Round:
-    """One round of active learning, in which the strategy in `selection` selects queries.
+    """One round of active learning: queries are selected and labelled, and a student is trained on all labels so far.
 
-    `setting` is the mechanism that labels these queries. `student` is then trained on all labels so far, and the
-    strategy of the next round uses its predictions. `previous` is the round before this one, None for the first round.
+    Parameters
+    ----------
+    ensemble : teachers that vote on the queries.
+    setting : mechanism that labels the queries.
+    selection : strategy and number of the queries. From the second round on, the strategy may use the predictions of
+        the student of the previous round.
+    student : method and model of the student.
+    previous : round before this one; None for the first round.
     """
 
     ensemble: Ensemble
@@ -211,7 +228,8 @@ class LabelSet:
     ensemble : the teachers whose votes are aggregated.
     setting : the mechanism and its parameters.
     budget : (ε, δ) at which a release stops answering, or None.
-    round : last of the rounds that select the queries; labels of earlier rounds are included. None for all queries.
+    round : with active learning, the last round whose queries are labelled; labels of earlier rounds are included. None
+        without rounds.
     aggregators : number of aggregators that share the votes, or None if one party sums them.
     """
 
@@ -224,9 +242,10 @@ class LabelSet:
 
     @property
     def plain_name(self) -> str:
-        """Return the folder that these labels would have without secure aggregation.
+        """Return the folder name of these labels without the suffix for secure aggregation.
 
-        The name of the labels' random stream derives from this folder, so secure aggregation changes no random number.
+        Random streams are named after this folder, so labels with and without secure aggregation use the same random
+        numbers.
         """
         if self.round:
             return self.round.name
@@ -245,9 +264,9 @@ class LabelSet:
 
     @property
     def read_by_features(self) -> bool:
-        """Return True if students use the pool's features to estimate labels from a released table of noisy counts.
+        """Return True if students need the pool's features to derive labels from a released table of noisy counts.
 
-        Each query then represents the samples that are nearer to it than to other queries.
+        Each query in the table represents the samples of the pool that are nearer to it than to other queries.
         """
         ensemble = self.ensemble
         by_features = ensemble.queries is not None and ensemble.training.neighbours is None
@@ -256,9 +275,9 @@ class LabelSet:
         return by_features and MECHANISMS.load(self.setting.mechanism).answering == "as table"
 
     def noise_options(self, ledger: str) -> Options:
-        """Return the command options for the source of the noise.
+        """Return the command options that select the source of the noise.
 
-        These are `seed` and `stream` or, in release mode, `release` and the folder `ledger`.
+        For seeded noise, these are `seed` and `stream`. In release mode, they are `release` and the folder `ledger`.
         """
         if self.mode is Mode.RELEASE:
             return {"release": True, "ledger": ledger}
@@ -273,7 +292,7 @@ def _mode_part(mode: Mode) -> str | None:
 class Experiment:
     """Label sets and ensembles of one experiment for all its seeds.
 
-    Both are stored as the keys of a dict, so duplicates are dropped and the order is kept.
+    Both are dicts that serve as ordered sets: only their keys are used.
     """
 
     name: str

@@ -68,18 +68,18 @@ _CLUSTERS, _NEIGHBOURS = "prototypes", "random"
 
 
 class Agreement:
-    """Settings that are not part of an artefact's path, stored to detect experiments that disagree on them.
+    """Settings that folder names do not contain, such as δ, kept to detect experiments that disagree on them.
 
-    Experiments with the same path share the artefact, so they must agree on these settings too.
+    Two experiments with the same folder for an artefact share this artefact, so they must agree on these settings.
     """
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], tuple[str, object]] = {}
 
     def settle(self, folder: str, where: str, value: object) -> None:
-        """Record that the configuration key `where` gives the artefact in `folder` this `value`.
+        """Record that the artefact in `folder` gets `value` from the configuration key `where`.
 
-        Raises PatebenchError if another experiment gave another value for the same setting of this artefact.
+        Raises PatebenchError if the same key of another experiment gives this artefact another value.
         """
         kind = where.rsplit(".", 1)[-1]
         place, known = self._known.setdefault((folder, kind), (where, value))
@@ -99,10 +99,10 @@ def expand(
     settings: ExperimentSettings,
     seeds: Sequence[int],
 ) -> Experiment:
-    """Add the experiment `name` to `run`, once per seed; return its label sets and ensembles.
+    """Add the artefacts of the experiment `name` to `run`, once per seed; return its label sets and ensembles.
 
-    `own` contains the user's data sets by name. `agreement` contains those settings of earlier experiments that are not
-    part of paths. Raises PatebenchError for the first mistake.
+    `own` contains the user's data sets by name. `agreement` contains settings of earlier experiments with which this
+    one must agree. Raises PatebenchError for the first mistake.
     """
     where, experiment = key_path("experiments", name), Experiment(name)
     _check_pool(f"{where}.queries", settings.queries or (), settings.pool)
@@ -113,7 +113,7 @@ def expand(
 
 @dataclass(frozen=True)
 class _Expansion:
-    """Expansion of one experiment into targets of `run`, for one value `selected` of its key `queries`."""
+    """Builder that adds the artefacts of one experiment to `run`; it is used once per number in the key `queries`."""
 
     run: Run
     own: Mapping[str, Data]
@@ -168,7 +168,7 @@ class _Expansion:
             self._audits(settings.audit, label_sets, queries)
 
     def _check_labels_only(self) -> None:
-        """Raise PatebenchError for settings for which no privacy theorem holds if only labels are private."""
+        """Raise PatebenchError for a setting that is not supported if only labels are private, such as an audit."""
         self._refuse_in_release(f"{self.where}.protects", "the ledger of releases adds up the ε of whole records")
         for key in _OF_RECORDS:
             if getattr(self.settings, key):
@@ -191,7 +191,7 @@ class _Expansion:
         return self.run.aggregators if issubclass(MECHANISMS.load(mechanism), NoiseShares) else None
 
     def _queries(self) -> tuple[int, ...]:
-        """Return all T, in ascending order, for which the ε of labelling the first T queries is computed."""
+        """Return the numbers of queries T in ascending order; for each T, ε of the first T queries is computed."""
         where, pool = f"{self.where}.accounting.queries", self.selected or self.settings.pool
         wanted = self.settings.accounting.queries or (pool,)
         for path, count in _keyed_values(where, wanted):
@@ -236,8 +236,8 @@ class _Expansion:
     def _supported_mechanism(self, setting: Setting, teachers: set[int] | None = None) -> Mechanism:
         """Return the mechanism of `setting`; raise PatebenchError if it does not support this experiment.
 
-        The experiment may need a release, abstentions, weighted votes, or privacy for labels alone. Abstentions and
-        weights are checked for the ensembles whose number of teachers is in `teachers`, or for all if it is None.
+        Experiments may use releases, abstaining teachers, weighted votes, or privacy for labels alone. Abstentions and
+        weights are determined from the ensembles whose number of teachers is in `teachers`, by default from all.
         """
         if self.run.mode is Mode.RELEASE:
             check_releasable(setting.mechanism, MECHANISMS.load(setting.mechanism))
@@ -305,7 +305,10 @@ class _Expansion:
             yield ensemble
 
     def _check_owners(self, where: str, partition: PartitionParameters, data: Data) -> None:
-        """Raise PatebenchError if `partition` needs owners and none are known; warn if it ignores known owners."""
+        """Raise PatebenchError if `partition` assigns records by their owners, but no owners are given.
+
+        If owners are given, but `partition` ignores them, add a warning to the run.
+        """
         by_owner = PARTITIONS.fact(partition.strategy, "parameter") == "owners"
         if by_owner and partition.owners is None and not data.names_owners:
             line = (
@@ -336,17 +339,21 @@ class _Expansion:
             raise PatebenchError(line, code="queries", where=where)
 
     def _accounted_queries(self, where: str, numbers: Sequence[int] | None, accounted: Sequence[int]) -> Sequence[int]:
-        """Return `numbers`, or the largest entry of `accounted` if no numbers are given.
+        """Return the numbers of queries that students or audits use: `numbers`, by default the largest in `accounted`.
 
-        `accounted` contains the numbers of queries for which ε is computed. Raises PatebenchError if one of `numbers`
-        is not among them; the message starts with the key `where`.
+        `accounted` contains the numbers of queries for which ε is computed. Raises PatebenchError, with the key
+        `where`, if one of `numbers` is not among them.
         """
         for path, count in _keyed_values(f"{where}.queries", numbers or ()):
             check_among(path, count, accounted, "among this experiment's accounting.queries")
         return numbers or (max(accounted),)
 
     def _students(self, label_sets: Sequence[LabelSet], accounted: Sequence[int]) -> None:
-        """Add students of `label_sets`; each learns from the labels of the first T queries, for a T in `accounted`."""
+        """Add the students that are trained on `label_sets`.
+
+        A student uses the labels of the first T queries, where T is one of the numbers in `accounted`, for which ε is
+        known.
+        """
         for where, settings in _keyed_entries(f"{self.where}.students", self.settings.students):
             parameters = StudentParameters.of(settings)
             chosen = {*_select_ensembles(where, settings.teachers, [labels.ensemble for labels in label_sets])}
@@ -411,7 +418,10 @@ class _Expansion:
                 self.experiment.ensembles[ensemble] = None
 
     def _combinations(self, where: str, settings: Any, model: type[P]) -> list[P]:
-        """Return instances of the class `model`, one for each combination of the values that `settings` lists."""
+        """Return one instance of the class `model` for each combination of the values that `settings` lists.
+
+        If `settings` has no δ, the δ of the experiment is used.
+        """
         values = {name: getattr(settings, name) for name in model.model_fields}
         values["delta"] = settings.delta or self.settings.accounting.delta
         columns = {name: value if isinstance(value, tuple) else (value,) for name, value in values.items()}
@@ -535,17 +545,20 @@ def check_among(where: str, value: object, allowed: Collection[Any], what: str) 
 
 
 def _keyed_entries(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
-    """Return each entry of the list `values` with its own key; `where` is the key of the list."""
+    """Return pairs of key and entry for the list `values` at the key `where`, such as ("ensembles[0]", first entry)."""
     return [(key_path(where, i), value) for i, value in enumerate(values)]
 
 
 def _keyed_values(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
-    """Return each entry of `values` with its key; a single entry has the key `where`, as it needs no list."""
+    """Return pairs of key and value for the list `values` at the key `where`.
+
+    A single value has the key `where` itself, since it may be written without a list.
+    """
     return [(where, values[0])] if len(values) == 1 else _keyed_entries(where, values)
 
 
 def _check_pool(where: str, numbers: Sequence[int], pool: int) -> None:
-    """Raise PatebenchError if one of `numbers`, at the key `where`, exceeds the size `pool` of the pool."""
+    """Raise PatebenchError if one of `numbers`, given at the key `where`, exceeds `pool`, the size of the pool."""
     for place, value in _keyed_values(where, numbers):
         if value > pool:
             line = f"{value} exceeds the size of the pool, {plural(pool, 'sample')}; use at most {pool}"
@@ -566,9 +579,9 @@ def _selections(
     student: StudentParameters,
     mode: Mode,
 ) -> Iterator[Round]:
-    """Yield successive rounds with the numbers of queries `sizes`.
+    """Yield one round of active learning for each number of queries in `sizes`.
 
-    From the second round on, `strategy` selects queries with the student of the previous round.
+    If `strategy` needs a student, the first round selects its queries with another strategy.
     """
     first = initial_strategy(strategy)
     # Few records may be near a random sample, so prototypes (samples near cluster means) are selected first.
@@ -607,7 +620,7 @@ def _select_ensembles(where: str, teachers: Sequence[int] | None, ensembles: Seq
 
 
 def _check_protects(where: str, settings: EnsembleSettings, partition: PartitionParameters) -> None:
-    """Raise PatebenchError if `partition` would make a release protect nobody or leak which classes a shard lacks."""
+    """Raise PatebenchError if a release with `partition` would protect nobody or leak which classes a shard lacks."""
     if not PARTITIONS.fact(partition.strategy, "protects"):
         # The strategy is a separate key if there are other settings.
         own_key = ".strategy" if settings.partition.model_fields_set - {"strategy"} else ""

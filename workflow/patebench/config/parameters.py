@@ -48,7 +48,10 @@ ClassName = Annotated[Text, Field(min_length=1)]
 
 
 def _check_path(path: str) -> str:
-    """Return `path`; raise a validation error if Snakemake or a command would interpret it differently."""
+    """Return `path`; raise a validation error if it contains braces or starts with "~" or "-".
+
+    Snakemake or a command would interpret such a path differently.
+    """
     # Snakemake reads braces as wildcards.
     if set(path) & set("{}"):
         raise mistake(f"the path {show(path)} contains braces; use a path without braces")
@@ -127,7 +130,7 @@ class SplitParameters(Parameters):
 
     @model_validator(mode="after")
     def _declare_own_encoder(self, info: ValidationInfo) -> Self:
-        """Raise a validation error unless `encoder_data` is given for the user's own encoder, and only for such."""
+        """Check that `encoder_data` is given for the user's own encoder, and not given for a built-in one."""
         # Parameters of a stored result (with a context) are not checked.
         if info.context or (self.encoder is not None and self.encoder not in ENCODERS) == (
             self.encoder_data is not None
@@ -389,7 +392,11 @@ class DistilParameters(LearnerParameters):
 
 
 class DpsgdParameters(Parameters):
-    """Training by DP-SGD and its target (ε, δ); parameters that are None take the default of the chosen `form`."""
+    """Training by DP-SGD to a target (ε, δ).
+
+    `form` states what is trained, such as a network from scratch. It also gives the default of each parameter that is
+    None.
+    """
 
     form: Annotated[Text, one_of(lambda: DPSGD_FORMS)] = Field(
         description="Form of training: "
@@ -446,7 +453,7 @@ class DpsgdParameters(Parameters):
         return slug(self.form, *privacy, *self.parts("form", "epsilon", "delta"))
 
     def chosen(self) -> dict[str, float]:
-        """Return the training parameters of DP-SGD by name; the `form` gives the values of those that are None."""
+        """Return the training parameters by name, with the default of `form` for each that is None."""
         form = DPSGD_FORMS[self.form]
         names = ("rate", "steps", "clip", "learning_rate", "views", "ema")
         values = {name: getattr(self, name) for name in names}
@@ -489,7 +496,7 @@ class PrivateKnnParameters(Parameters):
 
 
 class FeatureMethodParameters(Parameters):
-    """A classifier that `method` fits with noise to features of private records, and an optional student.
+    """Private classifier of features, fitted by `method` to private records, and an optional student.
 
     The encoder that computes the features is public.
     """
@@ -546,7 +553,7 @@ class FeatureMethodParameters(Parameters):
 
     @property
     def settings(self) -> dict[str, int]:
-        """Return those parameters of `method` that are given, by name; ε, δ and the `change` are not among them."""
+        """Return the options that are specific to `method` and not None, by name."""
         names = FEATURE_METHODS.fact(self.method, "options")
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
@@ -557,7 +564,10 @@ class FeatureMethodParameters(Parameters):
 
 
 class PetdlParameters(Parameters):
-    """Training of a student of PET-DL; parameters that are None take the default of the chosen `form`."""
+    """Training of a student by PET-DL (Sun et al. 2019), as published or in a sound form.
+
+    `form` gives the default of each parameter that is None.
+    """
 
     form: Annotated[Text, known_to(PETDL_FORMS)] = Field(
         description="Form of PET-DL: published, or a sound form (noisy-gradient or noisy-knowledge)."

@@ -51,20 +51,20 @@ class Run:
     ----------
     options : output file → options of its command. For a rule with several outputs, the key is the first output.
     jobs : names of all jobs, such as `stage/folder`.
-    chunks : folder of votes → ranges of teachers, such as "0-24"; one job trains one range.
-    selections : ensemble → selections of queries made before its teachers vote (at most one).
+    chunks : folder of votes → ranges of teacher numbers, such as "0-24"; one job trains the teachers of one range.
+    selections : ensemble → name of the selection of its queries before the teachers vote; a list of at most one name.
     uses_features, uses_encoder : files (votes, queries, students, models) made with the pool's features or encoder.
     label_splits : splits whose pool consists of training samples, of which only the labels are private.
     own_files : data set, split or ensemble → the user's own files that its job reads: samples, an encoder, owners of
         samples, or imported votes.
     without_pool : ensembles with imported votes on unknown samples, which have no true labels.
     audited_votes : audit → imported votes; the audit reads the number of classes from them if no data set is loaded.
-    gathered : folder of votes → kind of result → label sets, students or distilled models to collect, as paths below
-        that folder.
+    gathered : folder of votes → kind ("labels", "students" or "distilled") → folders of the results to collect, as
+        paths below the folder of votes. They are the keys of a dict whose values are None.
     records : kind of record, such as "audits" → files from which figures and tables are made.
-    contents : subject of figures and tables, such as "students" or "pool" → pairs of a data set and a value. If figures
-        vary a setting, such as the size of the pool, the value is that of this setting; otherwise None.
-    copies : modified data set → built-in original.
+    contents : subject of figures and tables, such as "students" or "pool" → pairs of a data set and a value. For a
+        subject that is a setting, such as the size of the pool, the value is that of the setting; otherwise it is None.
+    copies : modified data set → built-in data set of which it is a copy.
     modes : labels file → "seeded" or "release".
     warnings : settings that are valid but probably not intended, each with the path of its key.
     """
@@ -123,11 +123,11 @@ class Run:
         return {kind: [f"{self.results}/{path}" for path in self.records.get(kind, [])] for kind in kinds}
 
     def with_content(self, registry: Registry) -> list[str]:
-        """Return the names of the figures or tables in `registry` that have something to show, in the registry's order.
+        """Return the names of the figures or tables in `registry` for which this run has results, in their order there.
 
-        An entry with the fact `needs` is shown if the run contains one of the subjects that it lists. An entry with the
-        fact `varies`, a subject such as "pool", is shown if the run contains two values of it for one data set. Other
-        entries are always shown.
+        The fact `needs` of a figure lists subjects, and the run must have results on one of them. The fact `varies`
+        names a setting, such as "pool", and the run must contain two values of it for one data set. Without these
+        facts, a figure is always returned.
         """
         return [name for name in registry if self._has_content(registry, name)]
 
@@ -151,7 +151,7 @@ class Run:
         return {variable: str(ledger.get(name) or "") for name, variable in LEDGER_VARIABLES.items()}
 
     def released(self) -> dict[str, list[str]]:
-        """Return the input files of the publishable page of the report, by kind; {} if nothing is released."""
+        """Return the input files of the report's page on released labels, by kind; {} if nothing is released."""
         if self.mode is not Mode.RELEASE:
             return {}
 
@@ -302,7 +302,7 @@ class Run:
     def add_student(self, labels: LabelSet, parameters: StudentParameters, queries: int) -> None:
         """Add a student that is trained on the labels of the first `queries` queries.
 
-        The student's folder is below the folder of the labels; for a round, it is the folder of the labels itself.
+        The student of a round of active learning is stored in the folder of its labels, any other in a folder below it.
         """
         split = labels.ensemble.split
         name = labels.name if labels.round else f"{labels.name}/{parameters.slug_of(queries)}"
@@ -346,7 +346,7 @@ class Run:
         self._add("train_baseline", name, "baseline.json", options, record_kind="baselines")
 
     def add_naming(self, split: Split, selection: SelectionParameters) -> None:
-        """Add the public reference: clusters of the pool, each named by the true labels of its samples.
+        """Add the public reference: clusters of the pool, each labelled by the most frequent true label in it.
 
         `selection` contains the number of clusters.
         """
@@ -364,7 +364,10 @@ class Run:
         *,
         encoder: bool = True,
     ) -> None:
-        """Add the private model that `stage` trains on the private data; if `encoder`, this model uses the encoder."""
+        """Add the model that the command `stage` trains on the private data with differential privacy.
+
+        `encoder` is True if the training reads the encoder of the pool's features.
+        """
         self.add_split(split)
         kind = stage.removeprefix("train_")
         name, file = f"{split.name}/{kind.replace('_', '-')}/{parameters.slug}", f"{kind}.json"
@@ -386,7 +389,10 @@ class Run:
         self._add("audit", name, "audit.json", options, record_kind="audits", merged_option="queries")
 
     def _add_features(self, split: Split, file: str, *file_sets: set[str]) -> None:
-        """Add the job that makes the pool's features and encoder; add `file`, which needs them, to all `file_sets`."""
+        """Add the job that computes the pool's features and stores their encoder.
+
+        The job of the output `file` needs them, so `file` is added to each of `file_sets`, such as `uses_features`.
+        """
         network = {}
         if split.encoder_file:
             network, self.own_files[split.name] = {"network": split.encoder_file}, [split.encoder_file]
@@ -395,10 +401,10 @@ class Run:
             files.add(file)
 
     def _add_collection(self, voters: str, kind: str = "", name: str = "") -> None:
-        """Add the job that collects the results made from the votes in the folder `voters`.
+        """Add the job that writes all results made from the votes in the folder `voters` to one file.
 
-        `name` is the folder of one such result, and `kind` its kind: "labels", "students" or "distilled". Both are
-        empty for an ensemble whose votes alone are collected.
+        `name` is the folder of one such result, and `kind` its kind: "labels", "students" or "distilled". If both are
+        empty, only the votes are collected.
         """
         kinds = self.gathered.setdefault(voters, {})
         below = name.removeprefix(voters).lstrip("/")
@@ -407,9 +413,9 @@ class Run:
         self._add("collect", voters, "collected.json", {}, record_kind="collected")
 
     def _note_subject(self, data: Data, subject: str, value: Any = None) -> None:
-        """Record that `data` has results for figures on `subject`, such as "labels".
+        """Record that `data` has results on `subject`, such as "labels", which figures and tables show.
 
-        If such figures compare several values of a setting, `value` is one of these.
+        If the subject is a setting that figures vary, such as "pool", `value` is the value of this setting.
         """
         self.contents.setdefault(subject, set()).add((data.name, value))
 
@@ -427,8 +433,8 @@ class Run:
         """Add the output `file` in `folder`, made by the command of `stage` with `options`.
 
         The job is called `stage`/`job`; by default, `job` is `folder`. `record_kind` is the kind of the file if figures
-        and tables read it. Several experiments may add the same file with the same options; only lists of the option
-        `merged_option` may differ, and are merged.
+        and tables read it. If several experiments add the same file, the lists of the option `merged_option` are
+        merged. Without such a list, PatebenchError is raised if the options differ.
         """
         target = f"{folder}/{file}"
         known = self.options.get(target)

@@ -50,7 +50,7 @@ def page() -> str:
 
 
 def _simplified(part: Any) -> Any:
-    """Return pydantic's schema `part` in the form for editors, where one value may stand for a list of one entry."""
+    """Return pydantic's schema `part` in a simpler form for editors; one value may replace a list."""
     if isinstance(part, list):
         return [_simplified(entry) for entry in part]
     if not isinstance(part, dict):
@@ -71,7 +71,7 @@ def _simplified(part: Any) -> Any:
 
 
 def _either(value: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema for what either schema accepts, with the description and the default of `other`."""
+    """Return a schema that accepts what `value` or `other` accepts, with the description and the default of `other`."""
     either: dict[str, Any] = {"anyOf": [value, other]}
     return either | {key: other.pop(key) for key in ("description", "default") if key in other}
 

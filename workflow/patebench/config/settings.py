@@ -162,7 +162,7 @@ class DatasetSettings(ClassParameters):
 
     @property
     def declared(self) -> tuple[tuple[str, str], ...]:
-        """Return the declarations of the data as pairs of a key, "table" or "images", and JSON text."""
+        """Return pairs of a key, "table" or "images", and the declaration under this key as JSON text."""
         named = (("table", self.table), ("images", self.images))
         return tuple((name, model.model_dump_json(exclude_unset=True)) for name, model in named if model is not None)
 
@@ -173,7 +173,7 @@ class DatasetSettings(ClassParameters):
 
     @property
     def names_owners(self) -> bool:
-        """Return True if the data set names the owner of each record."""
+        """Return True if the declaration of the table names a column with the owner of each record."""
         return self.table is not None and self.table.owner is not None
 
 
@@ -195,7 +195,8 @@ class EnsembleSettings(TrainingParameters, TeacherParameters):
     def training(self) -> TrainingParameters:
         """Return the training parameters alone.
 
-        A model without a recipe, such as one that is no network, gets the default recipe of `TrainingParameters`.
+        For a model without a recipe, such as a random forest, `recipe` is the default of `TrainingParameters` if not
+        given.
         """
         training = super().training
         if "recipe" in self.model_fields_set or by_recipe(self.model):
@@ -218,7 +219,7 @@ class VotesSettings(ImportParameters):
 
 
 class _OfEnsembles(Parameters):
-    """Base class of settings that apply to the ensembles with certain numbers of teachers."""
+    """Base class of settings for all ensembles, or only for those whose number of teachers is in `teachers`."""
 
     teachers: OneOrMore[PositiveWhole] | None = Field(
         None, description="Ensembles to use, by their number of teachers; all by default."
@@ -257,7 +258,7 @@ class DistilSettings(_OfEnsembles, DistilParameters):
 
 
 def _with_lists(model: type[Parameters], *lists: str) -> type[Parameters]:
-    """Return a copy of `model` whose parameters `lists` accept one value or a list, and whose δ is optional."""
+    """Return a copy of the class `model` for configurations: δ is optional, and the parameters `lists` may be lists."""
     fields: dict[str, Any] = {}
     for name, field in model.model_fields.items():
         kind: Any = single_kind(field)

@@ -37,9 +37,10 @@ _REGISTRIES = (DATASETS, MECHANISMS, MODELS, RECIPES, FORMS, STUDENTS, STRATEGIE
 
 
 def shown(written: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of the experiments that the key `only` of the configuration `written` selects; by default all.
+    """Return the names of the experiments that a configuration runs: those in its key `only`, by default all.
 
-    The configuration is not validated, since it may come from an older version of patebench.
+    `written` is the configuration as read from YAML. It is not validated, since an older version of patebench may have
+    written it.
     """
     return tuple(names(written.get("only") or ())) or tuple(written["experiments"])
 
@@ -154,7 +155,10 @@ def _outline(data: Data, root: Path) -> Outline | None:
 def _data_checks(
     where: str, settings: ExperimentSettings, mode: Mode, data: Data, known: Outline
 ) -> Iterator[Callable[[], object]]:
-    """Yield functions that compare an experiment with the outline `known` of its data; a mismatch raises an error."""
+    """Yield checks of an experiment against its data: functions that raise PatebenchError at a mismatch.
+
+    `known` contains the numbers of samples in the data and their shape.
+    """
     yield partial(_check_public, where, settings, data.name, known)
     if settings.encoder is not None:
         yield partial(_check_at_key, f"{where}.encoder", features.check_input, settings.encoder, known.shape)
@@ -186,7 +190,11 @@ def _check_public(where: str, settings: ExperimentSettings, name: str, known: Ou
 
 
 def _check_ensembles(where: str, settings: EnsembleSettings, mode: Mode, data: Data, known: Outline) -> None:
-    """Raise PatebenchError for invalid owners or if there are more teachers than private samples or people."""
+    """Raise PatebenchError if a file of owners is invalid or there are too many teachers.
+
+    The number of teachers is limited by that of private samples and, if all records of an owner go to one teacher, of
+    owners.
+    """
     partition, people = settings.partition.chosen_in(mode, names_owners=data.names_owners), known.people
     if partition.owners is not None:
         with located(f"{where}.partition.owners"):
