@@ -76,11 +76,11 @@ _TEACHERS = 100
 
 
 def large_delta(delta: float, teachers: int | None, records: int | None = None) -> str | None:
-    """Return a warning if `delta` is at least 1/`teachers` or 1/`records`, else None.
+    """Return a warning if `delta` is so large that (ε, δ) may protect nobody, else None.
 
-    With such a δ, (ε, δ) may protect nobody: publishing the whole shard of one of n teachers, drawn at random, is
-    (0, 1/n)-private, and so is publishing one of n records. If both numbers are None, 100 teachers are assumed. The
-    message does not contain the number of records, since it may be private.
+    This is the case if δ is at least 1/`teachers` or 1/`records`: publishing the whole shard of one of n teachers,
+    drawn at random, is (0, 1/n)-private, and so is publishing one of n records. If both numbers are None, 100 teachers
+    are assumed. The message does not contain the number of records, since it may be private.
     """
     # Configurations and options keep 12 digits of δ, which may round 1/n down.
     delta = check_delta(delta) * (1 + 1e-11)
@@ -107,15 +107,21 @@ _TYPES = {"accountant": str, "label": str, "source": str, "publishable": bool, "
 class Bound:
     """(ε, δ) for the first `queries` queries of one label set, with all facts needed to interpret it.
 
-    For a private model, `queries` is the number of its noisy steps. `source` cites the theorem that gives ε. `order` is
-    the Rényi order α that gives the smallest ε, or None; the moments accountant's order l is stated as α = l + 1.
-    `label` is the heading of the accountant in tables, by default the accountant's name. `variant` marks an accountant
-    that is shown only to compare it with a similar one. `exact` marks an accountant that computes the divergence for
-    the teachers' votes exactly instead of bounding it.
-
-    `epsilon` is for the `adjacency` of this bound. If the adjacency is the replacement of one teacher's votes or of one
-    record, `add_or_remove` is the ε of the same theorem for adding or removing these votes or this record; None if the
-    theorem has no such form.
+    Parameters
+    ----------
+    epsilon : ε for the neighbouring relation `adjacency`.
+    queries : number of queries or, for a private model, of noisy steps.
+    accountant : name of the accountant that computes ε.
+    kind : worst-case, data-dependent, sanitised, claimed or audited; see `Kind`.
+    publishable : True if the bound may be published as the privacy of a release.
+    source : citation of the theorem that gives ε.
+    conversion : theorem by which a Rényi or moments curve was converted to (ε, δ).
+    order : Rényi order α that gives the smallest ε, or None. The moments accountant's order l is stated as α = l + 1.
+    label : heading of the accountant in tables; by default its name.
+    variant : True if the accountant is shown only to compare it with a similar one.
+    exact : True if the accountant computes the divergence for the teachers' votes exactly instead of bounding it.
+    add_or_remove : ε of the same theorem if one teacher's votes or one record is added or removed instead of replaced.
+        None if the theorem has no such form, or if `adjacency` is not a replacement.
     """
 
     epsilon: float
@@ -148,15 +154,15 @@ class Bound:
             )
 
     def state_for(self, release: bool) -> "Bound":
-        """Return this bound as stated for a release or, if `release` is False, for noise from a seed.
+        """Return this bound as it is stated for a release or, if `release` is False, for labels with seeded noise.
 
-        With noise from a seed, a worst-case bound is marked as not publishable. Such noise can be reproduced and
-        subtracted, so it protects nothing.
+        Seeded noise can be reproduced and subtracted, so it protects nothing: a worst-case bound is then not
+        `publishable`.
         """
         return self if release or self.kind is not Kind.WORST_CASE else replace(self, publishable=False)
 
     def if_added(self) -> "Bound | None":
-        """Return this bound for adding or removing one teacher's votes; None if `add_or_remove` is None."""
+        """Return the form of this bound for one added or removed teacher; None if the theorem has no such form."""
         if self.add_or_remove is None:
             return None
         changed = Adjacency.ADD_OR_REMOVE_TEACHER
@@ -218,10 +224,10 @@ def curves(bounds: Iterable[Bound]) -> list[dict[str, Any]]:
 
 
 def points(curve: dict[str, Any]) -> list[Bound]:
-    """Return the bounds of a `curve`, one for each number of queries; `order` of each bound is None.
+    """Return the bounds of a `curve`, one for each number of queries.
 
-    A `curve` is a dict as returned by the function `curves`. Raises PatebenchError if a field is missing or invalid, or
-    `queries` and `epsilon` have different lengths.
+    A `curve` is a dict as returned by the function `curves`. It does not store `order` and `add_or_remove`, so both are
+    None. Raises PatebenchError if a field is missing or invalid, or `queries` and `epsilon` have different lengths.
     """
     try:
         pairs = zip(curve["queries"], curve["epsilon"], strict=True)

@@ -49,11 +49,11 @@ def class_accuracy(
 
 
 def is_unbalanced(largest_class: float | None, recall: Mapping[str, Any] | None) -> bool:
-    """Return True if the accuracy may mislead because one class dominates or one class is mostly predicted wrong.
+    """Return True if the accuracy alone may mislead, since one class dominates or is mostly predicted wrong.
 
-    This is the case if the share of the largest class exceeds `UNBALANCED` divided by the number of classes, or if the
-    recall of a class is below half the mean recall. `largest_class` and `recall` are the values that `class_accuracy`
-    returns.
+    A class dominates if its share of the samples exceeds `UNBALANCED` divided by the number of classes. A class is
+    mostly predicted wrong if its recall is below half the mean recall. `largest_class` and `recall` are the values that
+    `class_accuracy` returns.
     """
     if not recall or largest_class is None:
         return False

@@ -59,7 +59,7 @@ class Entropy:
     def exponential(self, *, scale: float, size: Size) -> Integers:
         """Draw integers x ≥ 0 of shape `size` with Pr[x ≥ k] = exp(−k/`scale`).
 
-        This is discrete Laplace noise, given that x ≥ 0.
+        This is discrete Laplace noise conditioned on x ≥ 0.
         """
         wanted = int(np.prod(size))
         samples = np.empty(0, dtype=np.int64)
@@ -85,16 +85,19 @@ class Entropy:
         return (words % np.uint64(span)).astype(np.int64) + low
 
     def spawn(self, n_children: int) -> list[Self]:
-        """Return a list that contains this source `n_children` times; all its draws are independent."""
+        """Return `n_children` independent sources, like NumPy's method.
+
+        All are this object itself, since its draws are always independent.
+        """
         return [self] * n_children
 
 
 class Rehearsal(Entropy):
-    """Source of constant values, to check all noise scales of a mechanism before it draws real noise.
+    """Source of extreme constant values, used to check all noise scales of a mechanism before it draws real noise.
 
     If `most` is True, every noise value is 2⁴⁰ and every uniform number is 0. Otherwise, every noise value is −2⁴⁰ (2⁴⁰
-    if exponential) and every uniform number is 1 − 2⁻⁵³. Scales are checked as in `Entropy`. A mechanism may draw some
-    noise only if an earlier value passes a threshold, so it must be run once with each value of `most`.
+    if exponential) and every uniform number is 1 − 2⁻⁵³. An invalid scale raises the same error as in `Entropy`. A
+    mechanism may draw some noise only if an earlier value passes a threshold, so run it once with each value of `most`.
     """
 
     def __init__(self, most: bool) -> None:
@@ -150,7 +153,7 @@ def uniform_words(source: Source, size: Size) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class Draws:
-    """Source of a stage's noise: a generator named by `seed` and `stream`, or the operating system if both are None."""
+    """Source of a stage's noise: a generator seeded by `seed` and `stream`; the operating system if both are None."""
 
     seed: int | None = None
     stream: str | None = None
@@ -175,7 +178,7 @@ class Draws:
         return Mode.RELEASE if self.seed is None else Mode.SEEDED
 
     def source(self, *names: str | int) -> Source:
-        """Return the random source for one purpose in the stage; purposes with other `names` are independent."""
+        """Return the random source for one purpose in the stage; the source of each other `names` is independent."""
         return Entropy() if self.seed is None else seeds.generator(self.seed, str(self.stream), *names)
 
 
@@ -191,7 +194,7 @@ def _rounded_up(scale: float) -> float:
 
 
 def _draw_with_opendp(make_measurement: Any, size: Size) -> Integers:
-    """Draw noise of shape `size` by an OpenDP measurement of zeros; `make_measurement` makes it for an input domain."""
+    """Draw noise of shape `size` with OpenDP; `make_measurement` builds the noise mechanism for an input domain."""
     from opendp.domains import atom_domain, vector_domain
     from opendp.mod import enable_features
 

@@ -69,10 +69,10 @@ class Parameters(BaseModel):
 
     @classmethod
     def checked(cls, given: object, where: str = "", *, record: bool = False) -> Self:
-        """Validate `given`, the value of the key `where`, and return it as an instance of this class.
+        """Return `given`, the value of the configuration key `where`, as a validated instance of this class.
 
-        If `record` is True, `given` comes from a stored result, so its names need not be registered in this
-        installation. Raises PatebenchError for the first mistake.
+        If `record` is True, `given` comes from a stored result. Its names of models and methods may then be unknown,
+        since another package may have registered them. Raises PatebenchError for the first mistake.
         """
         try:
             return cls.model_validate(given, context=record)
@@ -83,7 +83,7 @@ class Parameters(BaseModel):
 
     @classmethod
     def of(cls, source: "Parameters") -> Self:
-        """Return an instance of this class with the values of `source`, which has at least the same parameters."""
+        """Return an instance of this class with the values of `source`, which must have all parameters of this class."""
         return cls(**{name: getattr(source, name) for name in cls.model_fields})
 
     @classmethod
@@ -106,10 +106,10 @@ class Parameters(BaseModel):
         return slug(*self.parts())
 
     def parts(self, *left_out: str) -> list[Part]:
-        """Return these parameters as the parts of a slug (folder name).
+        """Return the parts of these parameters' folder name, from which `core.spelling.slug` makes the name.
 
-        Parameters named in `left_out` or marked `NOT_IN_PATH` do not appear. Text gives a part without the parameter's
-        name, and None gives None, which `slug` leaves out. Any other value gives a pair of name and value.
+        A text value is a part itself, None stays None, and any other value becomes a pair of name and value. Parameters
+        named in `left_out` or marked `NOT_IN_PATH` give no part.
         """
         names = [name for name, field in type(self).model_fields.items() if name not in left_out and _in_path(field)]
         values = {name: getattr(self, name) for name in names}
@@ -139,18 +139,19 @@ def show(value: object) -> str:
 
 
 def mistake(hint: str, key: str | None = None, *, code: str = "value") -> PydanticCustomError:
-    """Return a validation error with the message `hint` about a value, or about the entry `key` of a mapping.
+    """Return a pydantic validation error with the message `hint`, to be raised in a validator.
 
-    The error is raised inside a validator, and `Parameters.checked` converts it to a PatebenchError with this `code`.
+    The error is about the validated value or, if `key` is given, about this entry of a mapping. `Parameters.checked`
+    converts it to a PatebenchError with this `code`.
     """
     return PydanticCustomError("mistake", "{hint}", {"hint": hint, "key": key, "code": code})
 
 
 @contextmanager
 def blamed_on_key(key: str | None = None) -> Iterator[None]:
-    """Convert a PatebenchError raised in the block to a validation error about the validated value.
+    """Convert a PatebenchError raised in the block to a pydantic validation error.
 
-    If `key` is given, the error is about this entry of the value, which is a mapping.
+    The error is about the validated value or, if `key` is given, about this entry of a mapping.
     """
     try:
         yield
@@ -291,7 +292,7 @@ Series = Annotated[tuple[T, ...], Field(min_length=1), BeforeValidator(listed)]
 
 
 def single_kind(field: FieldInfo) -> Any:
-    """Return the type of a model's `field` with its limits (such as ≥ 1), without None if the field is optional."""
+    """Return the type of a model's `field` for one value, with its limits, such as ≥ 1, and without None."""
     kinds = get_args(field.annotation) if get_origin(field.annotation) in (Union, UnionType) else (field.annotation,)
     kind = next(kind for kind in kinds if kind is not NoneType)
     return Annotated[(kind, *field.metadata)] if field.metadata else kind

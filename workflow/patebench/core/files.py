@@ -64,11 +64,16 @@ class Field:
 
 @dataclass(frozen=True)
 class Layout:
-    """Arrays and metadata that an artefact of one kind contains.
+    """Arrays and metadata that an artefact of one kind must contain.
 
-    `fields` maps the name of each array to its requirements, and `meta` names the entries of the metadata. `parents`
-    names those entries that are digests of the artefacts from which this one was made. If an entry is missing, the
-    message gives the advice `older`; for any other fault, the advice `again`, by default to recreate the file.
+    Parameters
+    ----------
+    kind : name of the kind, such as "labels", stored in the metadata.
+    fields : name of each array → its requirements.
+    meta : names of the entries of the metadata.
+    parents : names of the entries that contain the digests of the artefacts from which this one was made.
+    again : advice in error messages; by default to recreate the file.
+    older : advice if an entry of the metadata is missing, in place of `again`.
     """
 
     kind: str
@@ -92,9 +97,10 @@ class Artefact:
         return self.arrays[name]
 
     def require(self, entry: str, expected: object, other: str) -> None:
-        """Raise ArtefactError unless `meta[entry]` equals `expected`.
+        """Raise ArtefactError unless the metadata state `expected` for `entry`, so that both artefacts belong together.
 
-        `expected` is the value in another artefact, usually a digest, and `other` is what messages call that artefact.
+        `expected` is the value in another artefact, usually a digest. `other` is the name of that artefact in the
+        message.
         """
         if self.meta.get(entry) != expected:
             fix = "give files of one release" if self.meta.get("mode") == "release" else None
@@ -340,7 +346,10 @@ def _wrong_kind(path: Path, kind: object, expected: str) -> ArtefactError:
 
 
 def nearest_file(folder: Path, name: str) -> Path:
-    """Return the path of file `name` in `folder` or the nearest parent that contains it; without one, in `folder`."""
+    """Return the path of the file `name` in the nearest folder that contains it: `folder` or one of its parents.
+
+    If no folder contains it, return its path in `folder`.
+    """
     return next((path for place in (folder, *folder.parents) if (path := place / name).exists()), folder / name)
 
 

@@ -41,10 +41,10 @@ def imported(target: str) -> Any:
 
 
 def called_with(*arguments: str, by_name: bool = False) -> FaultOf:
-    """Return a function that checks if an object can be called with arguments named `arguments`.
+    """Return a check that an object can be called with arguments named `arguments`.
 
-    It returns None, or a message if the call is impossible. Arguments are passed by position, or as keywords if
-    `by_name`. With keywords, the object may require further arguments.
+    The check returns None, or a message if the call is impossible. Arguments are passed by position, or as keywords if
+    `by_name` is True. With keywords, the object may require further arguments.
     """
 
     def fault_of(thing: object) -> str | None:
@@ -64,9 +64,9 @@ def called_with(*arguments: str, by_name: bool = False) -> FaultOf:
 
 
 def instance_of(target: str) -> FaultOf:
-    """Return a function that checks if an object is an instance of `target`, a class given as "module:class".
+    """Return a check that an object is an instance of `target`, a class given as "module:class".
 
-    It returns None, or a message if the object is no instance. It imports the class when it is called.
+    The check returns None, or a message if the object is no instance. It imports the class when it is called.
     """
 
     def fault_of(thing: object) -> str | None:
@@ -84,8 +84,12 @@ def nearest(name: object, allowed: Iterable[str]) -> str:
 class Registry:
     """Names of one kind of object, each with the "module:attribute" that implements it.
 
-    With a `group`, the registry includes the entry points of that group in installed packages. `fault_of`, a function
-    or its "module:function", checks an object from such a package and returns the reason to refuse it, or None.
+    Parameters
+    ----------
+    kind : kind of the objects in messages, such as "model".
+    group : entry-point group in which other packages add names; None if they cannot.
+    fault_of : function, or its "module:function", that checks an object of another package. It returns the reason to
+        refuse the object, or None.
     """
 
     def __init__(self, kind: str, group: str | None = None, fault_of: FaultOf | str | None = None) -> None:
@@ -126,7 +130,7 @@ class Registry:
         return name
 
     def _hint(self, name: object) -> str:
-        """Return a hint that corrects a misspelt name or a synonym."""
+        """Return a suggestion for an unknown `name`, such as " (did you mean 'lnmax'?)", or "" if none is similar."""
         others = {word: own for own, facts in self._facts.items() for word in facts.get("also", ())}
         known = others.get(str(name).lower())
         return f" (did you mean '{known}'?)" if known else nearest(name, self)
@@ -147,7 +151,7 @@ class Registry:
         return imported(self._targets[name])
 
     def check_offered(self) -> None:
-        """Load all entries from other packages; raise PatebenchError if one cannot be loaded or is refused."""
+        """Load all entries of other packages; raise PatebenchError if one fails to load or `fault_of` refuses it."""
         for name in self._outside:
             self.load(name)
 
@@ -162,9 +166,9 @@ class Registry:
         return getattr(self.load(name), fact, default)
 
     def flag(self, fact: str, default: bool = False) -> Callable[[str], bool]:
-        """Return a function that returns the fact `fact` of an entry as a bool, given the entry's name.
+        """Return a function that maps the name of an entry to its fact `fact` as a bool.
 
-        An entry without this fact gives `default`. Errors are those of the method `fact`.
+        If the entry lacks this fact, the function returns `default`. It raises the same errors as the method `fact`.
         """
         return lambda name: bool(self.fact(name, fact, default))
 
@@ -188,7 +192,7 @@ class Registry:
         return points
 
     def _elsewhere(self, name: str) -> str:
-        """Return a hint if a package registers `name` in another entry-point group of patebench, else ""."""
+        """Return a hint if a package registers `name` in the wrong entry-point group of patebench, else ""."""
         for point in _entry_points() if self.group else ():
             if point.name == name and point.group != self.group:
                 return (

@@ -44,8 +44,9 @@ RENAMED: Mapping[str, str] = {}
 def stream_name(folder: str) -> str:
     """Return the name of the random stream of the artefact in `folder`, a path below the results.
 
-    The name is the folder's path, in which renamed words have their original spelling (see `RENAMED`), so that random
-    numbers do not change. If `sigma` is renamed to `std`, the folder `gnmax/std-20` has the stream `gnmax/sigma-20`.
+    The name is `folder`, with the first spelling of every word that was renamed later (see `RENAMED`). Renaming a
+    parameter therefore changes no random numbers: if `sigma` is renamed to `std`, the folder `gnmax/std-20` has the
+    stream `gnmax/sigma-20`.
     """
     return "/".join("_".join(map(_first_spelling, step.split("_"))) for step in folder.split("/"))
 

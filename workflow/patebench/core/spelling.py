@@ -57,9 +57,9 @@ def shell_words(options: Mapping[str, Any]) -> str:
 
 
 def check_passed_on(texts: Iterable[str]) -> None:
-    """Raise PatebenchError if Snakemake would quote a path or value in `texts` wrongly for a cluster's shell.
+    """Raise PatebenchError for a path or value in `texts` that the shell of a cluster would change.
 
-    Snakemake quotes as Python does: text with a single quote is put in double quotes, in which the shell expands `$`.
+    Snakemake puts text with a single quote in double quotes, in which the shell expands `$`.
     """
     for text in texts:
         if "'" in text and set(text) & set('$`"\\'):

@@ -56,9 +56,9 @@ def at_least(bound: float, digits: int = 4) -> str:
 
 
 def above_zero(epsilon: float) -> float:
-    """Return the upper bound `epsilon` for display; a value below 10⁻¹² becomes 10⁻⁴.
+    """Return `epsilon`, or 10⁻⁴ if it is below 10⁻¹², so that no upper bound on ε is shown as 0.
 
-    Such a value may be a rounding error, and no bound is shown as 0.
+    A value below 10⁻¹² may be a rounding error.
     """
     return _SHOWN_INSTEAD if epsilon < _NEXT_TO_NOTHING else epsilon
 
