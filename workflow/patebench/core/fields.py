@@ -83,7 +83,7 @@ class Parameters(BaseModel):
 
     @classmethod
     def of(cls, source: "Parameters") -> Self:
-        """Return an instance of this class with the values of `source`, which must have all parameters of this class."""
+        """Return an instance of this class with values of `source`, which must have all parameters of this class."""
         return cls(**{name: getattr(source, name) for name in cls.model_fields})
 
     @classmethod

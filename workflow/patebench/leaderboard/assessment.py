@@ -253,10 +253,10 @@ def _usual_name(dataset: str) -> str:
 
 
 def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
-    """Return `entry`, completed by its attached array, and the votes in this array; None if it contains labels.
+    """Return `entry` with the numbers of queries and teachers of its attached array, and the votes in this array.
 
-    The array gives the number of queries and, if it contains votes, of teachers. Raises PatebenchError if the entry
-    states other numbers.
+    If the array contains labels, it has no number of teachers, and None is returned in place of votes. Raises
+    PatebenchError if the entry states other numbers.
     """
     attachment, mechanism = entry.attachment, entry.mechanism
     assert attachment is not None
@@ -363,9 +363,9 @@ def _no_theorem(what: str, unit: Unit, change: Change) -> PatebenchError:
 
 
 def _votes_bounds(stated: VoteMechanism, added: bool, delta: float) -> list[Bound]:
-    """Return all worst-case bounds of the vote mechanism that an entry has `stated`.
+    """Return all worst-case bounds at `delta` of the vote mechanism `stated` in an entry.
 
-    They are for a replaced teacher or, if `added`, for one that is added or removed.
+    The bounds are for one teacher replaced or, if `added` is True, for one teacher added or removed.
     """
     values = dict(stated.parameters)
     if stated.rounds > 1 and "k" in values:
@@ -423,9 +423,10 @@ def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta
 
 
 def _accountant_steps(part: Steps, added: bool) -> SubsampledGaussian:
-    """Return `part` in the accountant's form, where an epoch of shuffled batches is one step on all records.
+    """Return `part` as a subsampled Gaussian mechanism for the accountant.
 
-    The changed record is added or removed if `added` is True; otherwise zero takes its place.
+    With shuffled batches, one epoch counts as one step on all records. If `added` is True, neighbouring data sets
+    differ in one record that is added or removed; otherwise, one record is replaced by zero.
     """
     if part.sampling != "shuffled" or part.rate == 1:
         return SubsampledGaussian(part.noise, part.rate, part.steps)
@@ -436,7 +437,7 @@ def _accountant_steps(part: Steps, added: bool) -> SubsampledGaussian:
 
 
 def _table_mu(table: Table, unit: Unit, change: Change) -> tuple[float, str]:
-    """Return μ of Gaussian differential privacy for all tables together, and the theorem that gives it."""
+    """Return the μ for which the release of all tables is μ-GDP (Gaussian differentially private), and the theorem."""
     if unit is Unit.SHARD:
         raise _no_theorem("a table of records' votes", unit, change)
     squares = 1 if change is Change.ADDED_OR_REMOVED else 2 if table.non_negative or unit is Unit.LABEL else 4
@@ -471,9 +472,10 @@ def _lower_bound(entry: Entry) -> float | None:
 
 
 def _find_data_dependence(entry: Entry, votes: Votes | None) -> Iterator[Problem]:
-    """Yield a problem if the ε stated as worst case is at least a data-dependent ε, so it may depend on the votes.
+    """Yield a problem if the ε claimed as worst case is at least a data-dependent ε, so it may depend on the votes.
 
-    If `votes` is None, the votes are unknown, and unanimous ones are used.
+    The data-dependent ε is that of `votes`; if they are None, that of unanimous votes. The caller must have found the
+    claimed ε to be below the worst-case ε.
     """
     mechanism = entry.mechanism
     if entry.claim.kind is not Kind.WORST_CASE or not isinstance(mechanism, VoteMechanism):

@@ -52,11 +52,11 @@ _CHIPS = {
 
 
 def rows_by_dataset(entries: Iterable[Assessed]) -> dict[str, list[Assessed]]:
-    """Return a dict from data set to its entries, in the order in which a table shows them.
+    """Return a dict from data set to its entries in the order of the leaderboard's tables, with ranks.
 
-    Ranked entries come first, sorted by unit and accuracy, then others by accuracy. Entries without an accuracy are
-    left out. An entry is also left out if another entry of the same method, source, unit and status is at least as
-    accurate at the same or a smaller ε.
+    Ranked entries come first, sorted by unit of privacy and accuracy, then others by accuracy. Entries without an
+    accuracy are left out, and so are dominated entries: another entry of the same method, source, unit and status is at
+    least as accurate at the same or a smaller ε.
     """
     datasets: dict[str, list[Assessed]] = {}
     for row in entries:
@@ -89,7 +89,10 @@ def _undominated(rows: list[Assessed]) -> list[Assessed]:
 
 
 def _with_ranks(rows: list[Assessed]) -> list[Assessed]:
-    """Return `rows` with ranks by accuracy, those without a rank last; each unit of privacy has its own ranks."""
+    """Return `rows` in the order of a table, with a rank by accuracy for each entry that may be ranked.
+
+    Each unit of privacy has its own ranks. Entries that may not be ranked come last.
+    """
 
     def rank(row: Assessed) -> int:
         return 1 + sum(other.accuracy > row.accuracy for other in rows if other.ranked and other.unit == row.unit)
@@ -140,10 +143,11 @@ def lead(rows: Sequence[Assessed], unit: str, target: float) -> str:
 
 
 def rank_over_datasets(datasets: Mapping[str, Sequence[Assessed]], unit: str, target: float) -> Ranks | None:
-    """Rank methods by the accuracy of their best ranked entry of `unit` with ε at most `target` on each data set.
+    """Return ranks of methods over several data sets, by the accuracy of their best entries with ε at most `target`.
 
-    Ranks need at least two data sets on which the same three or more methods have such an entry; otherwise the result
-    is None. If several choices of data sets are possible, the one with the most pairs of data set and method is used.
+    Only ranked entries of `unit` count. Ranks need two or more data sets on which the same three or more methods have
+    an entry; otherwise, None is returned. Of several such choices of data sets, the one with the most pairs of data set
+    and method is used.
     """
     best = {
         (in_words(name), method): found.accuracy
@@ -329,7 +333,7 @@ def _plain(content: Mapping[str, Any]) -> str:
 
 
 def _papers(root: Path, evidence: pd.DataFrame, entries: Sequence[Assessed]) -> list[dict[str, Any]]:
-    """Return one dict per paper for the template: counts of verdicts, of entries by status, and of corrections."""
+    """Return one dict per paper for the template: numbers of verdicts, of entries by status, and of corrections."""
     corrected = corrections(root / "docs" / "explanation" / "corrections.md")
     counts = {str(row["paper"]): row for row in count_by_paper(evidence).to_dict("records")}
     others = [one.entry.paper.title for one in entries if one.entry.origin is not Origin.KEPT]
@@ -375,7 +379,7 @@ def _values_page(evidence: pd.DataFrame, reference: Path) -> str:
 
 
 def _value_row(row: dict[Any, Any]) -> dict[str, Any]:
-    """Return `row`, the evidence on one published value, with texts for the template added."""
+    """Return `row`, which compares a published value with a kept run, with texts for the template added."""
 
     def shown(value: float) -> str:
         return f"{100 * value:.2f} %" if is_accuracy(row["quantity"]) else f"{value:.4g}"

@@ -135,7 +135,7 @@ def written_files(root: Path) -> list[Path]:
 
 
 def kept_entries(root: Path) -> Iterator[Entry]:
-    """Yield one entry for each student and each private model of all kept runs.
+    """Yield one entry for each student and each private model of all kept runs, whose results are in results/reference.
 
     The ε of a student is its worst-case ε; the ε of a private model is the one that its run states.
     """
@@ -178,9 +178,10 @@ def kept_entries(root: Path) -> Iterator[Entry]:
 
 
 def _by_seed(archive: Path) -> dict[tuple[str, ...], dict[str, float]]:
-    """Return the accuracies by seed of all students and private models in the archive of a kept run.
+    """Return the accuracies of all students and private models of a kept run: a dict from model to accuracies by seed.
 
-    The key of a model consists of its values in the columns that `_SETTINGS` lists.
+    A model is identified by its values in the columns that `_SETTINGS` lists. `archive` contains the records of the
+    run.
     """
     found: dict[tuple[str, ...], dict[str, float]] = {}
     if not archive.is_file():
@@ -224,7 +225,7 @@ def _making(run: str, manifest: Mapping[str, Any]) -> Making:
 def _student_entry(
     row: Mapping[str, str], audits: list[dict[str, str]], config: Mapping[str, Any], paper: Paper
 ) -> Entry | None:
-    """Return the entry of the student in `row` of a kept table; None if it has no worst-case ε.
+    """Return the entry of the student in `row` of a table of a kept run; None if the student has no worst-case ε.
 
     `audits` are the rows of the table of audits, and `config` is the configuration of the run.
     """
@@ -274,7 +275,7 @@ def _student_entry(
 
 
 def _model_entry(row: Mapping[str, str], config: Mapping[str, Any], paper: Paper) -> Entry:
-    """Return the entry of the private model in `row` of a kept table; `config` is the configuration of its run."""
+    """Return the entry of the private model in `row` of a table of a kept run with the configuration `config`."""
     system = row.get("system", ALL_SYSTEMS[PETDL])
     note, form, samples = "", row["form"], row.get("public_samples") or row["samples"]
     unit, change = _ADJACENCIES[row.get("adjacency", Adjacency.REPLACE_TEACHER)]
@@ -304,7 +305,10 @@ def _model_entry(row: Mapping[str, str], config: Mapping[str, Any], paper: Paper
 
 
 def _noisy_sums(row: Mapping[str, str]) -> GaussianComposition | None:
-    """Return the composition of all noisy sums in a sound form of PET-DL (Sun et al. 2019); None without noise."""
+    """Return the composition of the noisy sums that train a PET-DL student in a sound form (Sun et al. 2019).
+
+    Returns None if `row` states no noise.
+    """
     if not row.get("noise"):
         return None
     hints = " with hints" if row["form"] == "noisy-knowledge" and int(row["hint_epochs"]) else ""
@@ -314,7 +318,7 @@ def _noisy_sums(row: Mapping[str, str]) -> GaussianComposition | None:
 
 
 def _dpsgd_steps(row: Mapping[str, str]) -> SampledGaussian:
-    """Return the DP-SGD steps of the model in `row`, with the smallest noise that reaches its target ε."""
+    """Return the DP-SGD steps that train the model in `row`, with the smallest noise that reaches its target ε."""
     options, steps = _options(row["private_model"]), int(row["queries"])
     rate = float(options.get("rate", DPSGD_FORMS[row["form"]].rate))
     # The smallest noise multiplier that reaches the target ε, as in training.
@@ -323,9 +327,9 @@ def _dpsgd_steps(row: Mapping[str, str]) -> SampledGaussian:
 
 
 def _feature_releases(model: str) -> GaussianComposition | PureSteps:
-    """Return the composition of all releases of a method that trains on features of a public encoder.
+    """Return the composition of all noisy releases of a method that fits a classifier to features of a public encoder.
 
-    `model` is the name of the method with its options, as in the column private_model.
+    `model` is the name of the method with its options, such as "least-squares_epsilon-1_delta-1e-05_change-replaced".
     """
     name, options = model.partition("_")[0], _options(model)
     epsilon, delta = float(options["epsilon"]), float(options["delta"])
@@ -341,7 +345,10 @@ def _feature_releases(model: str) -> GaussianComposition | PureSteps:
 
 
 def _private_knn_steps(model: str) -> SampledGaussian:
-    """Return the noisy tests and answers of sound Private-kNN; `model` is its name with its options."""
+    """Return the noisy threshold tests and the noisy answers of Private-kNN in its sound form.
+
+    `model` is the name of the method with its options, such as "sound_rate-0.15_…".
+    """
     options = _options(model)
     counts = {name: int(options[name]) for name in ("neighbours", "queries", "answers") if name in options}
     numbers: dict[str, Any] = {name: float(options[name]) for name in ("rate", "threshold", "sigma1", "sigma2")}
@@ -359,9 +366,10 @@ def _options(name: str) -> dict[str, str]:
 
 
 def _data(row: Mapping[str, str], use: str, samples: int, config: Mapping[str, Any]) -> Data:
-    """Return the private and public data of the model in `row` of a kept table.
+    """Return the private and public data of the model in `row` of a table of a kept run.
 
-    `use` is the use of the public data, and `samples` their number. `config` is the configuration of the run.
+    `use` states for what the public data are used, and `samples` is their number. `config` is the configuration of the
+    run.
     """
     dataset, declared = row["dataset"], config.get("datasets", {}).get(row["dataset"], {})
     only = config.get("only") or list(config["experiments"])
@@ -414,7 +422,7 @@ def published_entries(root: Path) -> Iterator[Entry]:
 
 
 def _row_key(value: Value) -> tuple[str | None, ...]:
-    """Return the fields of `value` that an accuracy and an ε share if the paper prints them in one row."""
+    """Return the fields that identify the row in which a paper prints `value`: an accuracy and its ε share them."""
     # NZC 2020 (Sun et al.) prints two mechanisms in one row: “Clean Votes” and its own labels.
     return value.paper, value.table, value.row, value.dataset, value.mechanism
 

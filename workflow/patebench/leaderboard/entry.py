@@ -44,7 +44,7 @@ class Unit(StrEnum):
 
 
 class Change(StrEnum):
-    """Change of one record, label, shard or owner (the unit of privacy) between adjacent data sets."""
+    """Change of one unit of privacy (a record, label, shard or owner) between adjacent data sets."""
 
     REPLACED = "replaced"
     ADDED_OR_REMOVED = "added or removed"
@@ -141,9 +141,10 @@ class SampledGaussian(_Part):
 
 
 class Table(_Part):
-    """Tables of the votes of records, with Gaussian noise on each cell; a record's votes have an L2 norm of at most 1.
+    """Tables that sum the vectors of votes of all records, with Gaussian noise on each cell.
 
-    If the unit is a label, each vote occupies only the cells of its label, so votes for two labels are orthogonal.
+    A record's vector of votes has an L2 norm of at most 1. If the unit is a label, each vote occupies only the cells of
+    its label, so votes for two labels are orthogonal.
     """
 
     type: Literal["table"]
