@@ -35,7 +35,7 @@ class Data:
 
     Parameters
     ----------
-    loader : name of the function that loads a declared data set; None for a built-in one.
+    loader : name of the function that loads a declared data set, in the registry of data sets; None for a built-in one.
     sources : pairs of a configuration key ("private", "public" or "index") and the path of a file or folder.
     classes : number or names of the classes, if declared.
     copy_of : built-in data set of which this one is a modified copy, or None.
@@ -126,9 +126,9 @@ class Ensemble:
 
     @property
     def votes_by_query(self) -> bool:
-        """Return True if private records vote with their own labels on public queries with similar features.
+        """Return True if each private record votes with its own label on public queries, so no teacher is trained.
 
-        No teacher is trained then, and the pool's features must exist before the vote.
+        The votes depend on the features of records and queries, so the pool's features must exist before the vote.
         """
         return self.imported is None and on_queries(self.training.model)
 
@@ -227,7 +227,7 @@ class LabelSet:
     ----------
     ensemble : the teachers whose votes are aggregated.
     setting : the mechanism and its parameters.
-    budget : (ε, δ) at which a release stops answering, or None.
+    budget : (ε, δ) at which answering stops, or None to answer all queries.
     round : with active learning, the last round whose queries are labelled; labels of earlier rounds are included. None
         without rounds.
     aggregators : number of aggregators that share the votes, or None if one party sums them.

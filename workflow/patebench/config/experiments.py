@@ -405,7 +405,6 @@ class _Expansion:
                 self.run.add_distilled(ensemble, parameters)
 
     def _petdl(self, ensembles: Sequence[Ensemble]) -> None:
-        """Add the students of PET-DL."""
         for where, settings in _keyed_entries(f"{self.where}.petdl", self.settings.petdl):
             self._check_whole_pool(where)
             _check_pool(f"{where}.samples", settings.samples or (), self.settings.pool)

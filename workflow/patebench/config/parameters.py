@@ -496,7 +496,7 @@ class PrivateKnnParameters(Parameters):
 
 
 class FeatureMethodParameters(Parameters):
-    """Private classifier of features, fitted by `method` to private records, and an optional student.
+    """Private classifier that `method` fits to features of private records, and an optional student.
 
     The encoder that computes the features is public.
     """
@@ -553,7 +553,7 @@ class FeatureMethodParameters(Parameters):
 
     @property
     def settings(self) -> dict[str, int]:
-        """Return the options that are specific to `method` and not None, by name."""
+        """Return a dict from name to value of those options of `method` that are not None."""
         names = FEATURE_METHODS.fact(self.method, "options")
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 

@@ -123,11 +123,11 @@ class Run:
         return {kind: [f"{self.results}/{path}" for path in self.records.get(kind, [])] for kind in kinds}
 
     def with_content(self, registry: Registry) -> list[str]:
-        """Return the names of the figures or tables in `registry` for which this run has results, in their order there.
+        """Return the names in `registry` of the figures or tables for which this run has results, in the same order.
 
-        The fact `needs` of a figure lists subjects, and the run must have results on one of them. The fact `varies`
-        names a setting, such as "pool", and the run must contain two values of it for one data set. Without these
-        facts, a figure is always returned.
+        The fact `needs` of a figure or table lists subjects, and the run must have results on one of them. The fact
+        `varies` names a setting, such as "pool", and the run must contain two values of it for one data set. An entry
+        without these facts is always returned.
         """
         return [name for name in registry if self._has_content(registry, name)]
 
@@ -171,8 +171,8 @@ class Run:
     def check_size_of_delta(self, where: str, delta: float, teachers: int | None) -> None:
         """Check that `delta`, given at the key `where`, is below 1/`teachers`.
 
-        If `teachers` is None, the number is unknown and assumed to be 100. A δ that is not below adds a warning; in
-        release mode with a known number, it raises PatebenchError.
+        If `teachers` is None, the number is unknown and assumed to be 100. If the check fails, add a warning to the
+        run; in release mode with a known number of teachers, raise PatebenchError.
         """
         if fault := large_delta(delta, teachers):
             if self.mode is Mode.RELEASE and teachers is not None:

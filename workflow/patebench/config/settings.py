@@ -195,8 +195,8 @@ class EnsembleSettings(TrainingParameters, TeacherParameters):
     def training(self) -> TrainingParameters:
         """Return the training parameters alone.
 
-        For a model without a recipe, such as a random forest, `recipe` is the default of `TrainingParameters` if not
-        given.
+        For a model without a recipe, such as a random forest, an omitted `recipe` is set to the default of
+        `TrainingParameters`.
         """
         training = super().training
         if "recipe" in self.model_fields_set or by_recipe(self.model):

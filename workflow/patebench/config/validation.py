@@ -192,8 +192,8 @@ def _check_public(where: str, settings: ExperimentSettings, name: str, known: Ou
 def _check_ensembles(where: str, settings: EnsembleSettings, mode: Mode, data: Data, known: Outline) -> None:
     """Raise PatebenchError if a file of owners is invalid or there are too many teachers.
 
-    The number of teachers is limited by that of private samples and, if all records of an owner go to one teacher, of
-    owners.
+    There may be at most as many teachers as private samples. If all records of an owner go to one teacher, there may be
+    at most as many teachers as owners.
     """
     partition, people = settings.partition.chosen_in(mode, names_owners=data.names_owners), known.people
     if partition.owners is not None:

@@ -178,7 +178,7 @@ class Draws:
         return Mode.RELEASE if self.seed is None else Mode.SEEDED
 
     def source(self, *names: str | int) -> Source:
-        """Return the random source for one purpose in the stage; the source of each other `names` is independent."""
+        """Return the random source for the purpose `names` in the stage; other purposes get independent sources."""
         return Entropy() if self.seed is None else seeds.generator(self.seed, str(self.stream), *names)
 
 

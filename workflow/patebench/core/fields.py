@@ -106,7 +106,7 @@ class Parameters(BaseModel):
         return slug(*self.parts())
 
     def parts(self, *left_out: str) -> list[Part]:
-        """Return the parts of these parameters' folder name, from which `core.spelling.slug` makes the name.
+        """Return the parts of the folder name of these parameters; `core.spelling.slug` joins them.
 
         A text value is a part itself, None stays None, and any other value becomes a pair of name and value. Parameters
         named in `left_out` or marked `NOT_IN_PATH` give no part.
@@ -292,7 +292,7 @@ Series = Annotated[tuple[T, ...], Field(min_length=1), BeforeValidator(listed)]
 
 
 def single_kind(field: FieldInfo) -> Any:
-    """Return the type of a model's `field` for one value, with its limits, such as ≥ 1, and without None."""
+    """Return the type of one value of a model's `field`, with its limits (such as ≥ 1) and without None."""
     kinds = get_args(field.annotation) if get_origin(field.annotation) in (Union, UnionType) else (field.annotation,)
     kind = next(kind for kind in kinds if kind is not NoneType)
     return Annotated[(kind, *field.metadata)] if field.metadata else kind

@@ -426,7 +426,7 @@ def _accountant_steps(part: Steps, added: bool) -> SubsampledGaussian:
     """Return `part` as a subsampled Gaussian mechanism for the accountant.
 
     With shuffled batches, one epoch counts as one step on all records. If `added` is True, neighbouring data sets
-    differ in one record that is added or removed; otherwise, one record is replaced by zero.
+    differ in one record that is added or removed. Otherwise, they differ in one record that is replaced by zero.
     """
     if part.sampling != "shuffled" or part.rate == 1:
         return SubsampledGaussian(part.noise, part.rate, part.steps)
@@ -437,7 +437,7 @@ def _accountant_steps(part: Steps, added: bool) -> SubsampledGaussian:
 
 
 def _table_mu(table: Table, unit: Unit, change: Change) -> tuple[float, str]:
-    """Return the μ for which the release of all tables is μ-GDP (Gaussian differentially private), and the theorem."""
+    """Return the μ for which all tables together are μ-GDP (Gaussian differentially private), and the theorem cited."""
     if unit is Unit.SHARD:
         raise _no_theorem("a table of records' votes", unit, change)
     squares = 1 if change is Change.ADDED_OR_REMOVED else 2 if table.non_negative or unit is Unit.LABEL else 4

@@ -368,7 +368,7 @@ def _options(name: str) -> dict[str, str]:
 def _data(row: Mapping[str, str], use: str, samples: int, config: Mapping[str, Any]) -> Data:
     """Return the private and public data of the model in `row` of a table of a kept run.
 
-    `use` states for what the public data are used, and `samples` is their number. `config` is the configuration of the
+    `use` describes how the public data are used, and `samples` is their number. `config` is the configuration of the
     run.
     """
     dataset, declared = row["dataset"], config.get("datasets", {}).get(row["dataset"], {})
