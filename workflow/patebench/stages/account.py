@@ -68,15 +68,16 @@ def run(
     classes: int | None = None,
     teachers: int | None = None,
 ) -> None:
-    """Compute every bound on ε for the labels in a file, which states their mechanism, queries, budget and rounds.
+    """Compute every bound on ε for the labels in a file.
 
-    Labels and votes must agree in the number of teachers, the partition, the changes of the data that it protects, and
-    the way teachers vote (abstentions, weights). For a release with --ledger, its entries in the ledger must match too.
-    Without --ledger, the output states what was not checked.
+    The file of labels states the mechanism, the queries, the budget and the rounds. Labels and votes must have the same
+    number of teachers, the same partition with the same protected changes of the data, and the same kind of votes (with
+    or without abstentions and weights). For a release with --ledger, the ledger must contain the release with the same
+    settings. For a release without --ledger, the output states what was not checked.
 
     For labels with noise from a seed, ε is computed for the first T queries, for each T given as --queries. Curves of ε
     over T are computed for figures. With --seed and --stream, sanitised bounds (data-dependent bounds with noise) are
-    drawn as well. They have no curves, since every draw is a release.
+    drawn as well. Sanitised bounds have no curves, because each point would be a release.
 
     For a release, ε is stated for all queries together, with bounds that are valid for discrete noise. With --ledger,
     the total ε of all releases from the same private data is added.
@@ -140,10 +141,10 @@ def run(
 
 
 def _read_rounds(labels: Artefact, selected: Sequence[Path], votes: Artefact) -> Selected:
-    """Return the queries of all rounds, read from the files `selected`, one per round.
+    """Read the queries of all rounds from the files `selected`, one file per round in order.
 
-    Raise ArtefactError if the files are missing, or are not those of the rounds in which `labels` were drawn from
-    `votes`. Raise PatebenchError if the mechanism does not support adaptive queries.
+    Raise ArtefactError unless these are the rounds in which `labels` were drawn from `votes`. Raise PatebenchError if
+    the mechanism does not support adaptive queries.
     """
     check_adaptive(labels.meta["mechanism"], mechanism_of(labels.meta))
     if not selected:
@@ -162,8 +163,8 @@ def _read_rounds(labels: Artefact, selected: Sequence[Path], votes: Artefact) ->
 def _query_numbers(labels: Artefact, requested: Sequence[int], mode: Mode) -> list[int]:
     """Return the numbers T for which the ε of the first T queries is computed: `requested`, by default all queries.
 
-    Raise ArtefactError for a T other than the number of labels if these are published together: in a release or in
-    rounds.
+    The labels of a release or of rounds are published together. For these, raise ArtefactError if `requested` contains
+    any number other than that of all queries.
     """
     total = len(labels["labels"])
     if (mode is Mode.RELEASE or labels.meta["rounds"]) and set(requested) - {total}:
@@ -221,10 +222,10 @@ def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path)
 
 
 def _total_bounds(labels: Artefact, ledger: Ledger, queries: Sequence[int], delta: float) -> list[Bound]:
-    """Return bounds on the total ε of all releases in `ledger`; none if `labels` are its only release.
+    """Return the total ε of all releases in `ledger` as bounds, one per number in `queries`; [] for a single release.
 
-    The total is the ledger's limit if it has one, and otherwise the sum of all costs. Each bound covers all releases;
-    `queries` are the numbers of queries that the bounds state, one per bound.
+    The total ε is the ledger's limit if it has one, and otherwise the composition of all releases. It is the same in
+    every bound, since it does not depend on the number of queries of `labels`.
     """
     if len(ledger.entries) == len(labels.meta["entries"]):
         return []
@@ -254,10 +255,11 @@ def _bound_whole_pool(
     delta: float,
     noise: SanitisingNoise | None,
 ) -> dict[str, Any]:
-    """Return bounds on ε, their curves over the number of queries, and costs per teacher, for labels of the whole pool.
+    """Return the results for labels of the whole pool: a dict with `bounds`, `curves` and `teacher_costs`.
 
-    Bounds and costs are for the first T queries, for each T in `numbers`. `noise` is the noise of sanitised bounds;
-    without it, there are none.
+    `bounds` on ε and `teacher_costs` (each teacher's own ε) are for the first T queries, for each T in `numbers`.
+    `curves` are bounds over the number of queries; a release has none. Sanitised bounds are drawn with `noise`; None:
+    no sanitised bounds.
     """
     release = labels.meta["mode"] == Mode.RELEASE
     along = [] if release else spaced_numbers(votes.queries)
@@ -275,9 +277,9 @@ def _bound_whole_pool(
 def _budget_bounds(
     labels: Artefact, mechanism: Mechanism, votes: Votes, queries: Sequence[int], delta: float
 ) -> list[Bound]:
-    """Return the ε of the labels' budget as a bound, once for each number in `queries`.
+    """Return the ε budget at which answering stopped as a bound, one for each number in `queries`.
 
-    Return no bounds if `delta` is below the δ of the budget. Raise ArtefactError if the answered queries are not
+    Return [] if `delta` is smaller than the δ of the budget. Raise ArtefactError if the answered queries are not
     exactly those that the budget allows.
     """
     budget = labels.meta["budget"]

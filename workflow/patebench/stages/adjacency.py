@@ -2,9 +2,10 @@
 
 The first seed of each experiment and each of its ensembles is audited. The stages `data`, `split`, `partition`,
 `train_teachers`, `join_votes` and the first round's `select_queries` run in this process, in a temporary folder: once
-on the unchanged data and once on each changed copy. Nothing is released. The stage `data` loads each copy with the
-loader for a user's own files, with row numbers. This detects, for any data set, a loader that derives public facts from
-private records.
+on the unchanged data and once on each changed copy. Nothing is released. Each changed copy is stored as a user's own
+files, which the stage `data` reads with the loader for own files. For folders and tables of the user, the data set's
+own loader is also run on changed files. So the audit detects if one of these loaders derives public facts from private
+records.
 """
 
 import hashlib
@@ -108,10 +109,10 @@ def audit(config: Run, folder: Path, changes: int = 1, thorough: bool = False) -
 
 
 def _ensembles(config: Run) -> Iterator[tuple[Ensemble, list[Round]]]:
-    """Yield each ensemble with the first seed of an experiment, and the first rounds of its active learning.
+    """Yield each ensemble to audit, with the first rounds of active learning on it, one per selection strategy.
 
-    There is one first round per strategy of query selection. Raise PatebenchError for an ensemble of imported votes and
-    for a data set with `long_tail`.
+    Only ensembles with the first seed of an experiment are audited. Raise PatebenchError if the votes were imported or
+    if the data set uses `long_tail`.
     """
     label_sets = [labels for experiment in config.experiments for labels in experiment.label_sets]
     first_seeds: dict[Ensemble, None] = {}
@@ -136,11 +137,11 @@ def _ensembles(config: Run) -> Iterator[tuple[Ensemble, list[Round]]]:
 
 
 class Rerun:
-    """Rerun of the stage `data` and of all stages up to the votes of an ensemble, in this process.
+    """Run of the stages from `data` to the votes of an ensemble, in this process.
 
-    The stages load the data set `data` and write to `folder`. `ensemble` is trained on it; None: only `data` runs.
-    `rounds` are the first rounds of active learning, whose queries are selected. After `prepare`, the attribute
-    `prepared` holds the traces of the stages before training: digests of their outputs.
+    The stage `data` loads the data set `data`, and all stages write to `folder`. If `ensemble` is None, only the stage
+    `data` runs. `rounds` are the first rounds of active learning, whose queries are selected. `prepare` runs the stages
+    before training and stores digests of their outputs in the attribute `prepared`.
     """
 
     def __init__(
@@ -159,10 +160,10 @@ class Rerun:
         self.prepared = Traces({})
 
     def _make(self, stage: str, target: str, outputs: Mapping[str, str], **extra: Any) -> None:
-        """Run the command of `stage`, which makes the file `target`.
+        """Make the file `target` by running the command of `stage`.
 
-        `outputs` maps options to names of output files next to `target`, and `extra` contains further options. An input
-        file is taken from the folder of `target` or from the nearest folder above that contains it.
+        `outputs` maps each output option to a file name in the folder of `target`, and `extra` contains further
+        options. Input files are searched in the folder of `target`, then in its parent folders.
         """
         folder = (self.folder / target).parent
         options = {**self.run.options[target], **{option: folder / name for option, name in outputs.items()}, **extra}
@@ -225,7 +226,7 @@ class Rerun:
     def public_traces(self, chunks: Collection[str] = ()) -> dict[str, str]:
         """Return all public outputs by name: file names, digests of public files, public metadata of private files.
 
-        Among the files with votes of a chunk, only those of `chunks` are included.
+        A file with the votes of a chunk of teachers is included only if the chunk is in `chunks`.
         """
         files = [path for path in sorted(self.folder.rglob("*")) if path.is_file()]
         files = [path for path in files if path.parent.name != "chunks" or path.stem in chunks]
@@ -247,7 +248,7 @@ class Rerun:
 
 
 def _read_as_loaded(path: Path) -> Artefact:
-    """Read the samples in the file `path`; if it also stores the images behind the features, return these as `x`."""
+    """Read the samples in the file `path`; if `x` contains features of images, replace it by the stored images."""
     samples = read_any_arrays(path, LAYOUTS)
     arrays = dict(samples.arrays)
     if (images := arrays.pop("images", None)) is not None:
@@ -256,9 +257,10 @@ def _read_as_loaded(path: Path) -> Artefact:
 
 
 class DataSet:
-    """Data set of the configuration, of which copies with changed private records are written to `folder`.
+    """Data set of the configuration; writes copies of it with changed private records to `folder`.
 
-    `unchanged` is the run on the unchanged data set; `private` and `public` are the samples that it loaded.
+    `unchanged` is the run of the stage `data` on the unchanged data set. `private` and `public` are the samples that it
+    loaded.
     """
 
     def __init__(self, config: Run, data: Data, folder: Path) -> None:
@@ -314,10 +316,10 @@ class DataSet:
 def compare_runs(
     kind: str, what: str, claimed: bool, before: Rerun, after: Rerun, pick: Callable[[int], Sequence[str]] | None = None
 ) -> ChangeFinding:
-    """Rerun the stages on changed data; return the finding from comparing the outputs of `after` and `before`.
+    """Run the stages on changed data, compare their outputs with those on unchanged data, and return the finding.
 
-    If the stages before training show no fault, both runs train teachers and compare their votes. An error in the run
-    `after` counts as a refusal of the changed data.
+    Teachers are trained and their votes compared only if the stages before training show no fault. An error while the
+    stages run is a finding too: they refused the changed data.
 
     Parameters
     ----------
@@ -368,7 +370,10 @@ class Comparison:
         return Rerun(self.data.config, data, self.folder / name, self.ensemble, self.rounds)
 
     def _file_order(self, records: Records) -> Records:
-        """Return `records` in file order: if only labels are private, sorted by label, as if read class by class."""
+        """Return `records` in the order in which they are stored: sorted by label if only labels are private.
+
+        A changed label then moves its record, as in a data set that is read class by class.
+        """
         if self.ensemble.split.parameters.protects is None:
             return records
         order = np.argsort(records["y"], kind="stable")

@@ -149,8 +149,8 @@ def _read_earlier_labels(
 ) -> Artefact | None:
     """Return the labels of all earlier rounds from the file `earlier`; None in the first round.
 
-    Raise ArtefactError if this round does not continue these labels: if its queries `selected`, its `votes` or the
-    metadata `facts` of its labels belong to other rounds.
+    Raise ArtefactError unless the queries `selected`, the `votes` and the metadata `facts` of the new labels belong to
+    the round after these labels.
     """
     before = None if earlier is None else read_arrays(earlier, LABELS)
     if selected.meta["labels"] != (before.digest if before else None):

@@ -1,9 +1,9 @@
 """Command `check`: check the checksum of every artefact below a folder, and that its inputs have not changed.
 
-Snakemake decides by times and parameters which files to recreate, and does not read their content. Stages refuse
-damaged files and files that do not belong together; this command finds such files earlier. Each artefact stores the
-digests of its inputs, so the workflow is not needed. Figures, tables and pages have no checksum; they can be recreated
-from `collected.json` in seconds.
+Snakemake decides by times and parameters which files to recreate; it does not read files. A stage refuses damaged files
+and files that do not belong together, but only when it reads them; this command finds such files earlier. Each artefact
+stores the digests of its inputs, so the command does not need the workflow. Figures, tables and pages have no checksum;
+they can be recreated from `collected.json` in seconds.
 """
 
 import json
@@ -112,7 +112,7 @@ def _read_digests(path: Path) -> _Facts | ArtefactError:
 def _find_faults(path: Path, read: Callable[[Path], _Facts | ArtefactError]) -> Iterator[str]:
     """Yield a message for each fault of the artefact `path`: damage, a missing input, or an input changed since.
 
-    `read` is a cached `_read_digests`. An input that is damaged is not reported here, but as a fault of its own file.
+    `read` is `_read_digests` with a cache. A damaged input is no fault of `path`, since it is reported for the input.
     """
     facts = read(path)
     if isinstance(facts, ArtefactError):

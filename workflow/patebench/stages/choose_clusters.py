@@ -1,4 +1,4 @@
-"""Command `choose_clusters`: choose the number of clusters to use as queries, for teachers that vote once each."""
+"""Command `choose_clusters`: choose the number of clusters of the pool, if each cluster is one query."""
 
 import json
 from dataclasses import asdict
@@ -21,11 +21,12 @@ def run(
     classes: Annotated[int, "Number of classes.", CLASSES],
     as_json: Json,
 ) -> None:
-    """Choose the number of clusters of the pool to use as queries, for teachers that vote once each.
+    """Choose the number of clusters of the pool, if each cluster is one query and each teacher votes on one query.
 
-    The choice depends only on public features, --teachers and the noise. It reads no votes and costs no privacy. Give
-    the number of teachers in the configuration, not the number of private records. The number of private records is
-    itself private, unless neighbouring data sets differ by a replaced record (partition iid).
+    The result is the largest number of clusters at which noise hides the label of few samples. It depends only on
+    public features, --teachers and the noise, so it costs no privacy. Give the number of teachers in the configuration,
+    not the number of private records. The number of private records is itself private, unless neighbouring data sets
+    differ by a replaced record (partition iid).
     """
     from patebench.features.query_clusters import HIDDEN, LEAST_VOTES, choose
 

@@ -46,12 +46,11 @@ def run(
     distilled: Annotated[Sequence[Path], "Results of distillation; repeat for each network."] = (),
     out: Annotated[OutputFile, "Output file with the records."],
 ) -> None:
-    """Collect all results of one ensemble as flat records: its label sets, their bounds and the students.
+    """Collect all results of one ensemble as flat records: its accuracy, its label sets, their bounds and the students.
 
-    There is no record of the ensemble itself if it voted in rounds, because such votes cover only the few samples that
-    a student selected. There is none for imported votes without true labels, because their accuracy is unknown.
-    Students and bounds are matched to label sets by digest. Files of other votes, another pool or other labels are
-    refused.
+    An ensemble that voted in rounds has no record of its accuracy, because it voted only on the few samples that a
+    student selected. Imported votes without true labels have none either. Students and bounds are matched to label sets
+    by digest. Files that were made from other votes, another pool or other labels are refused.
     """
     source, vote_matrix = read_votes(votes)
     truths = None if truth is None else read_arrays(truth, TRUTH)
@@ -109,9 +108,8 @@ class _LabelSet:
     def record(self, votes: Votes) -> Record:
         """Return the record of the label set: its number of answers and the accuracy of its labels.
 
-        The expected accuracy over the noise is computed from `votes`, for continuous noise on the whole pool. It is
-        None for releases (discrete noise), for labels with a budget, and for selected queries, where some mechanisms
-        use a student's predictions.
+        `expected_label_accuracy` is the expectation over the noise, given `votes`. It is None for releases (discrete
+        noise), for labels with a budget, and for selected queries, where some mechanisms use a student's predictions.
         """
         known = self.labels.meta["mode"] != Mode.RELEASE and "budget" not in self.labels.meta and self.whole_pool
         known_truth = self.truth if known else None
@@ -120,11 +118,11 @@ class _LabelSet:
         return {"record": "label_set", **self.facts, **measured, "expected_label_accuracy": expected}
 
     def measured(self, queries: int) -> Record:
-        """Return columns of a record on the first `queries` queries: numbers of labels, and the accuracy of the labels.
+        """Return the number and accuracy of the labels of the first `queries` queries, as columns of a record.
 
         `answered` is the number of labels from the teachers, and `kept` the number of labels from the student. The
-        accuracy covers labels from teachers and student. It is None if there are no labels, or if the true labels are
-        unknown.
+        accuracy is that of all these labels together; it is None without labels or without true labels. `uncovered`
+        lists the classes without a label.
         """
         labels = self.labels["labels"][:queries]
         answered = labels[labels >= 0]

@@ -209,7 +209,10 @@ def run(*, one: Path, other: Path, as_json: Json) -> None:
 
 
 def _read_folder(folder: Path) -> Records:
-    """Read all records below a folder, and print the number of skipped files, damaged or of other programs."""
+    """Return the records in all result files below `folder`.
+
+    JSON files that are damaged or not written by patebench are skipped; their number is printed.
+    """
     if not folder.is_dir():
         raise PatebenchError(f"{folder} is not a folder; give a folder with results")
     files: list[Path] = []

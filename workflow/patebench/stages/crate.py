@@ -112,7 +112,8 @@ def write_crate(
 
     Parameters
     ----------
-    results, workflow : files by their path in the crate: the results of the run, and the workflow with its Snakefile
+    results : results of the run: path of each file, by its path in the crate
+    workflow : Snakefile and other files of the workflow, in the same form
 
     Raises
     ------

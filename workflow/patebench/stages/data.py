@@ -44,13 +44,15 @@ def run(
     names the loader in the registry; by default it is NAME.
 
     The key `features` lists encoders that need no training, separated by commas. Their outputs replace the images; each
-    private record is encoded alone. The images are stored too, for students that use images. Students see images of
-    private records only if labels alone are private.
+    private record is encoded alone. The images are stored as a second array, because some students are trained on
+    images of the pool.
 
     The classes come from the public samples or from --classes or --class-names, never from private samples. The key
     `long_tail` consists of two numbers: how many private samples to keep of the first and of the last class. Between
-    these classes, the number falls exponentially. The array `row` identifies the record of each sample: by its file
-    name, by the user's array, or by its position in its part of the data set, before any selection.
+    these classes, the number falls exponentially.
+
+    The array `row` contains an identifier of each sample's record. It comes from the file name or from the user's array
+    `row`. Otherwise it is the position among the private or public samples, before any selection.
     """
     options = dict(option)
     loader, encoders = str(options.pop("loader", name)), options.pop("features", None)

@@ -55,8 +55,8 @@ def run(
 
     Votes of a round are appended to the votes of earlier rounds (--earlier).
 
-    The chunks must agree in partition, pool, test set, model and recipe, and contain each teacher once. Earlier votes
-    must have the same partition and encoder, and be those of all preceding rounds.
+    The chunks must agree in partition, pool, test set, model and recipe, and contain each teacher once. The earlier
+    votes must be those of all preceding rounds, with the same partition and encoder.
     """
     shards, queries, test_set = read_arrays(partition, PARTITION), read_arrays(pool, POOL), read_samples(test, "test")
     answers = read_arrays(truth, TRUTH)
@@ -147,20 +147,27 @@ def describe_votes(
 
     Parameters
     ----------
-    arrays : arrays of VOTES: `votes`, or the weights of weighted votes; without `test_votes`, the accuracy of teachers
-        is measured on the queries
-    teachers : number of teachers
-    truth, test_truth : true labels of queries and test samples
-    names : class names
-    abstentions : True if the teachers may abstain
+    arrays : dict of arrays
+        Arrays of a file of votes: `votes` (teachers, queries) or the arrays of weighted votes (`WEIGHTS`), and
+        optionally `test_votes` (teachers, test samples).
+    teachers : int
+        Number of teachers.
+    truth, test_truth : (queries,) and (test samples,) int arrays
+        True labels.
+    names : sequence of str
+        Class names.
+    abstentions : bool
+        True if the teachers may abstain.
 
     Returns
     -------
     dict
-        Accuracies and gaps. The accuracy of a teacher that always abstains, or whose votes have weights, is None. A
-        query without votes has no plurality, or class 0 if votes have weights. `gap_histogram[g]` is the number of
-        queries with gap g = 0 … teachers (PATE 2017, Section 4.1); gaps of weighted votes are rounded to whole votes.
-        `gap_mean` is the mean gap divided by the number of teachers.
+        `teacher_accuracies` are measured on the test samples or, without `test_votes`, on the queries. They are None
+        for teachers that always abstain and for weighted votes. The plurality has accuracies on queries
+        (`plurality_…_pool`) and test samples (`plurality_…_test`). On a query without votes it is wrong, except for
+        weighted votes, where it is class 0. `gap_histogram[g]` is the number of queries with gap g = 0 … teachers (PATE
+        2017, Section 4.1); gaps of weighted votes are rounded to whole votes. `gap_mean` is the mean gap divided by the
+        number of teachers.
     """
     accuracies: list[float | None] = [None] * teachers
     on_test: dict[str, Any] = {"plurality_accuracy_test": None}

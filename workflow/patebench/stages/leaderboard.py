@@ -18,8 +18,8 @@ def run(
     """Assess all entries (written by hand, from runs in the repository, from papers), and write the leaderboard.
 
     Each entry is written to `entries/NAME.json` with its computed ε and status. The pages are Markdown for the
-    documentation site: `index.md`, the entries of each data set, and all published values with the best evidence of
-    these runs. The same commit gives the same bytes.
+    documentation site: `index.md`, one page of entries per data set, and `values.md`, which compares every value
+    printed in a paper with the reference results. The same commit gives the same bytes.
     """
     from patebench.leaderboard.board import board_files
     from patebench.leaderboard.collection import assess_all

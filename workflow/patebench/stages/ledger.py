@@ -25,8 +25,8 @@ def run(
     """Show all draws (uses of noise on private data) in the ledgers at PLACE, and the total ε per ledger.
 
     PLACE is a folder of ledgers or one ledger file [default: results/ledger]. A ledger contains only the draws that
-    were entered in its folder. If other files contain the same people's data, draws from these files are in a separate
-    ledger, unless both have the same name. --private gives the data of the ledger file PLACE a permanent name.
+    were entered in its folder. Two files with data of the same people have separate ledgers, and their ε are not added,
+    unless both files have the same name. --private gives the data of the ledger file PLACE a permanent name.
     """
     if delta is not None:
         check_delta(delta)

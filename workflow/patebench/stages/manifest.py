@@ -29,7 +29,10 @@ def run(
     benchmarks: Annotated[Path, "Folder of Snakemake's benchmark files."],
     out: Annotated[OutputFile, "Output file with the manifest."],
 ) -> None:
-    """Write the manifest: versions, commit, hardware, configuration, seeds, times, inputs and content of the report."""
+    """Write the manifest of a run: versions, commit, hardware, times, configuration and seeds.
+
+    It also lists the files of records, and the figures and tables that the report shows.
+    """
     from patebench.config import validate
     from patebench.reporting.figures import FIGURES
     from patebench.reporting.tables import TABLES
@@ -85,12 +88,21 @@ def commit() -> dict[str, Any] | None:
 
 
 def job_times(benchmarks: Path, ends: Mapping[str, float]) -> dict[str, Any]:
-    """Return times and memory of all jobs by rule (`rules`, longest first), and the times of the run.
+    """Return the times and peak memory of a run's jobs, summed up per rule, and the start and end of the run.
 
-    The run times are `started`, the start of the first job, and `finished`, the end of the last one (UTC). Each rule
-    has its seconds and its peak memory in MB. `benchmarks` is the folder of Snakemake's benchmark files, and `ends`
-    maps each job to its end (Unix time). The rule is the first part of a job's name. For a job that was continued from
-    a checkpoint, Snakemake measures only the last part.
+    For a job that was continued from a checkpoint, Snakemake measures only the time after the checkpoint.
+
+    Parameters
+    ----------
+    benchmarks : folder of Snakemake's benchmark files, one per job
+    ends : end of each job (Unix time), by the name of the job, whose first part is the rule
+
+    Returns
+    -------
+    dict
+        `rules` is a list of dicts, one per rule, most seconds first: number of jobs, total seconds, seconds of the
+        longest job, peak memory in MB. `started` and `finished` are the start of the first and the end of the last job,
+        as ISO text in UTC; None without jobs.
     """
     rules: dict[str, list[tuple[float, float]]] = {}
     starts = []

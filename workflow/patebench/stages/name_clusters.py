@@ -37,9 +37,10 @@ def run(
 ) -> None:
     """Label clusters of the pool by its true labels, and measure the accuracy of these labels on the test set.
 
-    Each selected query defines a cluster of samples with features near it, as for teachers of the model nearest-query.
-    The label of a cluster is the most frequent true label of its pool samples. If there are as many clusters as
-    classes, the best one-to-one assignment of classes to clusters is measured too.
+    The clusters are the same as for teachers of the model nearest-query: each selected query has a cluster, and a
+    sample belongs to the cluster nearest to its features. The label of a cluster is the most frequent true label of its
+    pool samples. If there are as many clusters as classes, the best one-to-one assignment of classes to clusters is
+    measured too.
     """
     from patebench.features.cells import centres, nearest
     from patebench.features.query_clusters import majority, one_to_one

@@ -51,14 +51,14 @@ def run(
     """Divide the private samples among the teachers.
 
     Private samples that equal a public sample byte for byte are assigned to no teacher; their number is logged and
-    stored as `left_out`. The output stores as `protects` which changes of the private data alter at most one shard.
-    With the strategy "owners", there is one teacher per owner, and --teachers is not needed. A shard without samples is
-    an error, unless --empty is given for teachers that may abstain. With --every-class, a shard that lacks a class is
-    an error too.
+    stored as `left_out`. The entry `protects` of the output lists the kinds of change of the private data, such as an
+    added record, that alter at most one shard. With the strategy "owners", there is one teacher per owner, and
+    --teachers is not needed. A shard without samples is an error, unless --empty is given for teachers that may
+    abstain. With --every-class, a shard that lacks a class is an error too.
 
     With --protects labels, the samples are public and the pool consists of them, so a sample that is also in the pool
-    stays in its shard. Each shard must then contain one record. Records are assigned in the order of a
-    hash of their samples, as their own order may depend on labels.
+    stays in its shard. Each shard must then contain one record. Records are assigned in the order of a hash of their
+    samples, because the order in the file may depend on labels.
     """
     strategy = PARTITIONS.load(parameters.strategy)
     if protects is not None and Change.REPLACE not in PARTITIONS.fact(parameters.strategy, "protects"):

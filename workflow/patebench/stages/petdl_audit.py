@@ -73,11 +73,12 @@ class _ReleaseAudit:
 def _make_training(
     form: Form, settings: Settings, knowledge: Knowledge, x: Tensor, make: Make
 ) -> Callable[[bool, float, int], list[NDArray[np.floating]]]:
-    """Return a function for `audit_noise` that trains a student on a few samples of `x` and returns its weights.
+    """Return a function `train(side, noise, draw)`, which trains a student on a few samples of `x`, for `audit_noise`.
 
-    Its arguments are True for the teachers' outputs `knowledge`, or False for neighbouring outputs, in which the first
-    teacher's differ; the noise multiplier; and the number of the noise stream. All students have the same initial
-    weights and batches.
+    The function returns the weights of the student. With `side` True, the student learns from the teachers' outputs
+    `knowledge`; with False, from neighbouring outputs, in which the first teacher's probabilities are changed. `noise`
+    is the noise multiplier, and `draw` the number of the noise stream. All students have the same initial weights and
+    batches.
     """
     few = min(_SAMPLES, len(x))
     hints = min(settings.hint_epochs, 1)
@@ -97,7 +98,7 @@ def _make_training(
 
 
 def _audit_releases(form: Form, settings: Settings, teachers: int, samples: int) -> list[_ReleaseAudit]:
-    """Audit each kind of noisy sum that a training by `form` on `samples` public samples releases."""
+    """Audit each kind of noisy sum that PET-DL in the variant `form` releases in a training on `samples` samples."""
     audits = []
     for sort, count in form.releases(settings, samples).items():
         stated, deviation = noisy_sums.mu(settings.noise, {sort: 1}), settings.noise * form.clip_of(sort, settings)
@@ -116,10 +117,10 @@ def _audit_releases(form: Form, settings: Settings, teachers: int, samples: int)
 
 
 def _worst_pair(sort: Summand, teachers: int, length: float) -> tuple[Tensor, Tensor]:
-    """Return the vectors (teachers, entries) of all teachers on the two neighbouring data sets that differ most.
+    """Return all teachers' vectors (teachers, entries) on two neighbouring data sets whose sums differ most.
 
-    Only the first teacher's vector differs. Each vector has norm `length`; `sort` states whether entries can be
-    negative.
+    Only the first teacher's vector differs. Each vector has norm `length`. The kind of sum `sort` determines whether
+    entries may be negative.
     """
     here = torch.zeros(teachers, _ENTRIES)
     here[:, 0] = length

@@ -67,7 +67,7 @@ def run(
 
 
 def _delete_others(folder: Path, names: Iterable[str], suffixes: Iterable[str]) -> None:
-    """Delete the files in `folder` that have one of these `names` and one of these `suffixes`."""
+    """Delete the file NAME + SUFFIX in `folder`, for each of `names` and each of `suffixes`."""
     for name, suffix in itertools.product(names, suffixes):
         (folder / f"{name}{suffix}").unlink(missing_ok=True)
 

@@ -100,7 +100,10 @@ def _words(name: str) -> list[str]:
 
 
 def _show_verdicts(path: Path, row: Value) -> None:
-    """Print the verdicts in a run's table `path` on all values in the same row of a paper's table as `row`."""
+    """Print the verdicts on all values in one row of a paper's table, the row that contains the value `row`.
+
+    `path` is the file verdicts.csv of a run.
+    """
     import pandas as pd
 
     frame = pd.read_csv(path, keep_default_na=False, na_values=[""])

@@ -49,8 +49,8 @@ def run(
 def _mark_summed(shares: Sequence[Artefact], out: Path) -> Iterator[None]:
     """Mark released `shares` as summed while the context writes their sum to `out`.
 
-    Raise ArtefactError if a share is already marked: a second sum with other teachers would reveal more about its
-    votes. If the context fails before `out` exists, the marks are removed.
+    Raise ArtefactError if a share is already marked, since a second sum with other teachers would reduce the noise on
+    its votes. If the context fails before `out` exists, the marks are removed.
     """
     # The difference of two sums over different teachers would reveal votes with less noise. Only one process can create
     # a mark, and the marks of a killed process remain, because its sum may have been seen.

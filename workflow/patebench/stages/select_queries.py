@@ -37,8 +37,8 @@ def run(
 ) -> None:
     """Select the queries of one round: positions of pool samples that were not selected before.
 
-    In the first round, leave out --labels and --predictions. To select all queries of an ensemble before any vote,
-    leave out the options of the student, such as --method, too.
+    In the first round, leave out --labels and --predictions. To select all queries before the teachers vote, without
+    further rounds, also leave out the options of the student, such as --method.
     """
     from patebench.artefacts.student_data import student_data
 

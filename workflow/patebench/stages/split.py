@@ -35,9 +35,10 @@ def run(
     as `removed_duplicates`. The array `row` contains positions in the public data. Private data are not read, because
     pool and test set are public. A shift of images (--pool-shift) changes only the pool.
 
-    With --protects labels, the samples of the private data are public, and only their labels are private. The pool is
-    drawn from these samples, sorted by a hash that does not depend on labels, and `row` contains positions in this
-    order. Identical samples are an error. The labels of the pool are written only to the file of true labels.
+    With --protects labels, the samples of the private data are public, and only their labels are private. These samples
+    are sorted by a hash that does not depend on labels, and the pool is drawn from them. The array `row` of the pool
+    contains positions in the sorted order. Identical samples are an error. The labels of the pool are written only to
+    the file of true labels.
     """
     samples = read_samples(public, "public")
     if (private is not None) != (parameters.protects is not None):

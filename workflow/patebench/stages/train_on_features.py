@@ -55,12 +55,13 @@ def run(
     stream: str,
     out: Annotated[OutputFile, "Output file with the result."],
 ) -> None:
-    """Train a classifier on features of a public encoder, from noisy statistics of the private records.
+    """Train a differentially private classifier on features of a public encoder.
 
-    Depending on the method, these are noisy sums or histograms, public samples chosen by the exponential mechanism, or
-    randomised labels. Private samples that equal a pool or test sample byte for byte are left out, as in the partition.
-    With --student, a student is trained on the classifier's labels of the pool. A method that protects only labels
-    needs a pool made with --protects labels, and reads the private labels of the pool's samples.
+    Depending on the method, the private records are summarised by noisy sums, noisy histograms, public samples chosen
+    by the exponential mechanism, or randomised labels. Private samples that equal a pool or test sample byte for byte
+    are left out, as in the partition. With --student, a student is trained on the classifier's labels of the pool. A
+    method that protects only labels needs a pool made with --protects labels, and reads the private labels of the
+    pool's samples.
     """
     from patebench.baselines.on_features.feature_method import FeatureMethod, PrivateRecords
 
@@ -118,9 +119,10 @@ def run(
 
 
 def _private_labels(samples: Artefact, pool: Artefact) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the pool's samples `x` and their private labels `y`, both from `samples` in the order of the pool.
+    """Return the samples `x` of the pool, without its image shift, and their private labels `y`.
 
-    Raise ArtefactError if the pool was made from other samples.
+    The pool was drawn from `samples`, of which only the labels are private. Raise ArtefactError if it was drawn from
+    other samples.
     """
     rows = order_by_content(samples.arrays)[pool["row"]]
     own = samples["x"][rows]

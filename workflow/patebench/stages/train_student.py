@@ -51,11 +51,14 @@ def run(
     """Train a student on released labels, and measure its accuracy on the test set.
 
     The student is trained on the labels of the first --queries queries. With --hold-out, a fraction of the answered
-    queries is not used for training. The student's agreement with the released labels of these queries is reported, to
-    compare settings without true labels.
+    queries is not used for training. The share of these queries for which the student predicts the released label is
+    reported, to compare settings without true labels.
 
-    A released table of noisy counts is decoded to the most likely labels. With --features, all queries are decoded
-    jointly. The predictions for the whole pool are written too, for selecting the queries of another round.
+    If a table of noisy counts was released, the student is trained on the most likely labels, unless its method uses
+    the whole table. The most likely label is computed for each query separately or, with --features, for all queries
+    together.
+
+    The predictions for the whole pool are written too, for selecting the queries of another round.
 
     An interrupted training continues from its checkpoint next to OUT when the command is run again.
     """
@@ -138,7 +141,11 @@ def run(
 
 
 def _use_images(data: StudentData, samples: Artefact) -> StudentData:
-    """Return `data` with the pool's stored images as samples; a sample's features are still those of its encoder."""
+    """Return `data` with the stored images of the pool in place of the features in `x`.
+
+    `data.features`, the function that encodes samples, then returns the same features for the images of the pool as it
+    did for `x`. It raises PatebenchError for other samples.
+    """
     vectors = data.features(samples["x"]) if data.features else None
 
     def features(x: NDArray[Any]) -> NDArray[np.floating]:
@@ -182,9 +189,9 @@ def student_of_labels(
 
 
 def predict(student: Student, x: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the class (samples,) that `student` predicts for each sample in `x`.
+    """Return the class that `student` predicts for each sample in `x`, as an array (samples,).
 
-    Raises NotFiniteError if a prediction is NaN.
+    Raise NotFiniteError if a prediction is NaN.
     """
     predicted = student.log_probabilities(x)
     check_finite("the predictions of the student are NaN", predicted, x, infinite=True)

@@ -56,13 +56,15 @@ def run(
 ) -> None:
     """Train a chunk of teachers, and write their votes on the pool (or the --selected queries) and on the test set.
 
-    The random stream of a teacher depends on its number, so the votes do not depend on the chunk size. With --soft, the
-    sum of the probabilities of all teachers in the chunk is stored for each given temperature, for distillation. With
-    --hints, the probabilities and hints of each teacher are stored, for PET-DL. Both are for the queries.
+    The random stream of a teacher depends on its number, so the votes do not depend on the chunk size.
 
-    A model that votes with public features is not trained; it needs --features of the pool and their --encoder. Such a
-    model can vote in rounds. Then --selected lists the queries of all rounds so far, in order. The votes are on the
-    queries of the last round, and a record that is nearer to an earlier query abstains.
+    With --soft, the class probabilities of all teachers in the chunk are summed for each query and each given
+    temperature, and stored for distillation. With --hints, each teacher's probabilities and hints (outputs of a hidden
+    layer) are stored for PET-DL.
+
+    A model that votes with public features is not trained; it needs --features of the pool and their --encoder. Only
+    such a model can vote in rounds. In a round, --selected lists the queries of all rounds so far, in order, and
+    teachers vote on the queries of the last round. A record that is nearer to a query of an earlier round abstains.
     """
     samples, queries, test_set = read_samples(private, "private"), read_arrays(pool, POOL), read_samples(test, "test")
     shards = read_partition(partition, samples)
@@ -184,11 +186,11 @@ def _vote_with_features(
     encoder: Path,
     training: TrainingParameters,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Return the votes of private records, as arrays for the file of the chunk, and metadata.
+    """Return the votes of teachers that are not trained, as arrays and metadata for the file of the chunk.
 
-    A record votes with its own label, on the queries nearest to it in public features or with a weight on each query.
-    `rounds` are the queries of all rounds so far; if empty, the whole pool is queried. Votes are only for the last
-    round. `features` and `encoder` are files.
+    Each private record votes for its own label: on the queries with the nearest features, or on every query with a
+    weight. `rounds` contains the queries of each round so far; the votes are for the last round. If `rounds` is empty,
+    the whole pool is queried. `features` and `encoder` are paths of files.
     """
     from patebench.features import cells
 
@@ -232,10 +234,10 @@ def _train_and_vote(
     kept: KeptOutputs,
     encoder: Encoder | None,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Train the teachers of a chunk; return the arrays of their outputs on `queries` and `test_set`, and device facts.
+    """Train the teachers of a chunk; return arrays of their outputs on `queries` and `test_set`, and device metadata.
 
-    `randomness` is the base seed and the stream's name. `kept` states which probabilities and hints are stored in
-    addition to votes. With an `encoder`, teachers are trained on its features.
+    `queries` are samples. `randomness` is the base seed and the name of the stream. `kept` states which probabilities
+    and hints are stored in addition to votes. With an `encoder`, teachers are trained on its features.
     """
     from patebench.teachers.teacher_outputs import SoftVotes, TeacherKnowledge
     from patebench.teachers.teacher_training import train
