@@ -60,7 +60,7 @@ def _rows() -> Iterator[str]:
 
 
 def _cells(mechanism: Mechanism) -> Iterator[str]:
-    """Yield the row of each bound of a mechanism without the first column: accountant, kind, noise and theorem."""
+    """Yield the Markdown cells of each bound of a mechanism: accountant, kind, noise and theorem."""
     stated: dict[tuple[str, str], dict[bool, str]] = {}
     for discrete in (False, True):
         for bound in _example_bounds(mechanism, discrete):
@@ -75,7 +75,7 @@ def _cells(mechanism: Mechanism) -> Iterator[str]:
 
 
 def _example_bounds(mechanism: Mechanism, discrete: bool) -> list[Bound]:
-    """Return the bounds on example votes: for discrete noise if `discrete`, or none if there are none."""
+    """Return the bounds on example votes, for discrete noise if `discrete`; [] if discrete noise is not supported."""
     try:
         return mechanism.bounds(_example_votes(mechanism), [_QUERIES], _DELTA, discrete=discrete)
     except PatebenchError:

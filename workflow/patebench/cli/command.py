@@ -66,7 +66,7 @@ class TeacherRange(click.ParamType[tuple[int, int]]):
 
 
 class StageCommand(click.Command):
-    """Command that refuses an option given twice, unless it takes several values, and an output over another file."""
+    """Command that raises PatebenchError for a repeated single-valued option and for an output over another file."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         values, _, given = self.make_parser(ctx).parse_args(list(args))
@@ -99,9 +99,9 @@ def stage_command(
 
     The options of the command are the arguments of `run`, followed by `options`. An argument with the annotation
     `Annotated[int, "Number of shards."]` becomes an option with this type and help text; a click type as third entry
-    replaces the type. The type may be optional or a sequence. A Path is a file or folder, and an `OutputFile` must not
-    be a file that another option names. An argument of a `Parameters` class becomes one option per field. The argument
-    `seed` becomes the options `--seed` and `--stream`.
+    replaces the type. An option of a `Sequence` type may be repeated. An `OutputFile` must not be a file that another
+    option names. An argument of a `Parameters` class becomes one option per field. An argument `seed: int` becomes the
+    options `--seed` and `--stream`.
     """
     declared: list[click.Parameter] = []
     models: dict[str, tuple[type[Parameters], bool]] = {}  # by argument: its class, and True if it is required
@@ -144,9 +144,9 @@ def _declared_option(name: str, hint: Any, default: Any) -> click.Option:
 
 
 def _take_parameters(arguments: dict[str, Any], model: type[Parameters], needed: bool) -> Parameters | None:
-    """Remove the values of the fields of `model` from `arguments`, and return them as a checked model.
+    """Remove the values of the fields of `model` from `arguments`, and return them as a validated instance of `model`.
 
-    The result is None if the model is not `needed` and no option is given.
+    The result is None if `needed` is False and none of these options is given.
     """
     values = {key: arguments.pop(_argument_name(key)) for key in model.model_fields}
     values = {key: value for key, value in values.items() if value is not None and value != ()}
@@ -171,7 +171,7 @@ def _option(key: str, field: FieldInfo, needed: bool) -> click.Option:
 
 
 def _argument_name(key: str) -> str:
-    """Return the name of the function argument for the value of the field `key`; no other option uses this name."""
+    """Return the name under which click passes the value of the field `key`; its prefix avoids name clashes."""
     return f"parameter_{key}"
 
 
@@ -203,7 +203,10 @@ def _set_torch_threads(threads: int) -> None:
 
 
 def _threads_option(set_threads: Callable[[int], None], default: Any = 1, shown: bool | str = True) -> click.Option:
-    """Return the option --threads; its value is passed to `set_threads`. Help shows `default`, or the text `shown`."""
+    """Return the option --threads, which calls `set_threads` with its value.
+
+    The help shows the default value if `shown` is True, or the text `shown` in its place.
+    """
     return click.Option(
         ["--threads"], type=COUNT, default=default, show_default=shown, expose_value=False,
         callback=lambda ctx, param, value: set_threads(value), help="Number of processors to use.",

@@ -53,7 +53,7 @@ _VALUE = "mechanism_parameter_"
 
 
 def _parameter_options(taken_words: set[str]) -> list[click.Option]:
-    """Return one option per parameter name of all mechanisms, with the prefix `--mechanism-` if in `taken_words`."""
+    """Return one option per parameter name of all mechanisms: --NAME, or --mechanism-NAME if --NAME is taken."""
     from patebench.mechanisms.base import limits
 
     owners: dict[str, list[str]] = {}
