@@ -138,7 +138,7 @@ class _LabelSet:
 
 
 def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:
-    """Return the record of an ensemble: accuracies of its teachers and its plurality, and gaps between largest counts.
+    """Return the record of an ensemble: accuracies of teachers and plurality, and gaps between the two largest counts.
 
     `summary` is the content of the file `path`; `common` contains the columns that all records of the ensemble share.
     """

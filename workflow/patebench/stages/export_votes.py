@@ -96,8 +96,8 @@ def _metadata(
 ) -> dict[str, Any]:
     """Return the Croissant metadata of the files in `folder`.
 
-    `about` describes the ensemble, `digest` is that of `votes`, and `stated` contains license, creator, citation and
-    url.
+    `about` describes the ensemble, and `digest` is the digest of `votes`. `stated` maps "license", "creator", "cite"
+    and "url" to the options of the command.
     """
     facts = {**about, "queries": votes.queries, "classes": votes.classes, "digest": digest, "patebench": __version__}
     title = f"votes of {plural(votes.teachers, 'teacher')} on {plural(votes.queries, 'query')} of {about['dataset']}"

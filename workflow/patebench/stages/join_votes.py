@@ -201,7 +201,7 @@ def _accuracies(votes: NDArray[Any], truth: NDArray[Any]) -> list[float | None]:
 def _gaps_and_plurality(
     votes: NDArray[Any], classes: int, abstentions: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return, per query, the gap between the two largest counts, and the plurality class (−1 without votes)."""
+    """Return the gap between the two largest counts, and the plurality class (−1 without votes), each (queries,)."""
     gaps, plurality = np.empty((2, votes.shape[1]), np.int64)
     block = max(1, _COUNTS // classes)
     for start in range(0, votes.shape[1], block):
