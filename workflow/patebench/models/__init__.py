@@ -8,9 +8,9 @@ Registry facts of a model:
 - `by_recipe` (default True): the model is trained by a recipe, in epochs;
 - `compressible` (default False): the model can be built with fewer parameters;
 - `images` (default False): the model accepts only images;
-- `on_queries` (default False): the model predicts no samples; it votes on the queries nearest to its records
-  (`features/cells.py`);
-- `on_features` (default False): the model reads the vectors of an encoder of the pool instead of samples;
+- `on_queries` (default False): the model predicts no samples; each private record votes with its own label on
+  queries (`features/cells.py`);
+- `on_features` (default False): the model reads feature vectors of an encoder instead of samples;
 - `weighted` (default False): the votes of a model with `on_queries` have weights (`features/cells.py`).
 """
 
@@ -58,15 +58,15 @@ by_recipe = MODELS.flag("by_recipe", True)
 
 
 def check_input(model: str, shape: tuple[int, ...]) -> None:
-    """Raise PatebenchError if `model` accepts only images, and this `shape` is not that of an image."""
+    """Raise PatebenchError if `model` accepts only images, and samples of this `shape` are not images."""
     if MODELS.fact(model, "images", False):
         image_shape(model, shape)
 
 
 def image_shape(model: str, shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """Return `shape`, that of an image, as (channels, height, width).
+    """Return `shape` if it is the shape (channels, height, width) of images of at least 4×4 pixels.
 
-    Raises PatebenchError, which names `model`, unless samples of `shape` are images of at least 4×4 pixels.
+    Otherwise raises PatebenchError, whose message names `model`.
     """
     if len(shape) != 3 or min(shape[1:]) < 4:
         raise PatebenchError(
@@ -108,9 +108,8 @@ class Learner(Protocol):
 def make_learner(model: str, recipe: str, *, classes: int, epochs: int | None = None) -> Learner:
     """Return an unfitted learner: the registered `model`, trained by the registered `recipe`.
 
-    `epochs`, if given, replaces the recipe's number of epochs. Raises PatebenchError for an unknown name. It is also
-    raised for a model that predicts no samples, because it only turns private records into votes on given queries
-    (`on_queries`).
+    `epochs`, if given, replaces the recipe's number of epochs. Raises PatebenchError for an unknown name, and for a
+    model that only turns private records into votes (`on_queries`).
     """
     if on_queries(model):
         raise PatebenchError(

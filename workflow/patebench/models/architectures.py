@@ -237,11 +237,12 @@ def require_network(learner: Learner, model: str) -> Network:
 def untrained_network(
     model: str, pool: NDArray[Any], outputs: int, compression: float = 1.0
 ) -> tuple[nn.Module, Standardise]:
-    """Return an untrained network of the registered `model`, and a module that standardises samples by the `pool`.
+    """Return an untrained network of the registered `model`, and a module that standardises samples for it.
 
-    The network accepts samples of the pool's shape and has `outputs` outputs. `compression` is the model's number of
-    parameters divided by that of the network. Both modules are on this process's device (`models.device`). Raises
-    PatebenchError if the model is not a network, or cannot be compressed.
+    The network accepts samples of the shape of those in `pool` (samples, …) and has `outputs` outputs. Samples are
+    standardised by the mean and standard deviation of the pool. With a `compression` of c, the network has about 1/c of
+    the model's parameters. Both modules are on this process's device (`models.device`). Raises PatebenchError if the
+    model is not a network, or cannot be compressed.
     """
     learner = require_network(make_learner(model, "modern", classes=outputs), model)
     build, shape = learner.build, tuple(pool.shape[1:])

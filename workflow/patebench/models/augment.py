@@ -26,10 +26,11 @@ def random_affine(x: Tensor, recipe: Recipe, rng: torch.Generator, *, fill: floa
 
 
 def draw(samples: int, recipe: Recipe, rng: torch.Generator) -> Tensor:
-    """Draw the random numbers by which `move` changes `samples` images: (samples, 6) or (samples, 56).
+    """Draw the random numbers by which `move` changes `samples` images; return them as (samples, 6) or (samples, 56).
 
-    The first six, uniform on [−1, 1), define an affine map. If `recipe.bend` is positive, the others, which are normal,
-    define a smooth distortion. All are drawn on the CPU, so images are changed alike on every device.
+    The first 6 numbers of an image, uniform on [−1, 1), define an affine map. If `recipe.bend` is positive, 50 standard
+    normal numbers follow, which define a smooth distortion. All are drawn on the CPU, so images are changed alike on
+    every device.
     """
     uniform = torch.rand((_AFFINE, samples), generator=rng).T * 2 - 1
     if not recipe.bend:

@@ -21,10 +21,10 @@ _quiet_sums = np.errstate(over="ignore", invalid="ignore")
 
 
 class Estimator:
-    """Learner by a scikit-learn classifier, which gets flattened samples; images are scaled to [0, 1].
+    """Learner that wraps a scikit-learn classifier; samples are flattened, and images scaled to [0, 1].
 
-    `build` is a function from a seed to an unfitted classifier. If `standardise`, columns are standardised by mean and
-    standard deviation of the training samples.
+    `build` returns an unfitted classifier for a seed. If `standardise` is True, columns are standardised by the mean
+    and standard deviation of the training samples.
     """
 
     def __init__(self, build: Callable[[int], Any], classes: int, *, standardise: bool = False) -> None:
@@ -121,10 +121,10 @@ class LinearHead:
     def _leave_one_out_error(variance: Array, axes: Array, projected: Array, targets: Array, penalty: float) -> float:
         """Return the mean squared leave-one-out error of ridge regression with this `penalty`.
 
-        `variance` and `axes` are the eigenvalues and eigenvectors of the centred samples' inner products, and
-        `projected` are the `targets` (samples, classes) in the basis `axes`.
+        `targets` (samples, classes) are centred one-hot labels. `variance` (samples,) and `axes` (samples, samples) are
+        the eigenvalues and eigenvectors of the centred samples' inner products. `projected` (samples, classes) is axesᵀ
+        · targets.
         """
-        # `variance` and `axes` are eigenvalues and eigenvectors of the centred vectors' inner products.
         kept = variance / (variance + penalty)
         leverage = np.square(axes) @ kept + 1 / len(targets)  # the fitted mean is one parameter
         residuals = (targets - axes @ (kept[:, None] * projected)) / np.maximum(1 - leverage, 1e-9)[:, None]

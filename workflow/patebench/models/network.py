@@ -27,10 +27,10 @@ GRID = 2
 
 
 def hint_layers(net: nn.Module, layer: str) -> nn.Sequential:
-    """Return the layers of `net` up to `layer` as a module that maps samples to hints; it shares the weights of `net`.
+    """Return a module that computes hints: outputs of the hidden `layer` of `net`, averaged in each cell of a 2×2 grid.
 
-    Hints (samples, channels, `GRID`, `GRID`) are the outputs of this hidden layer, averaged in each cell of a 2×2 grid
-    of positions (FitNets: Romero et al. 2015). Raises PatebenchError if `net` has no such layer.
+    It maps samples to hints (samples, channels, `GRID`, `GRID`), which a student can learn from a teacher (FitNets:
+    Romero et al. 2015). The module shares the weights of `net`. Raises PatebenchError if `net` has no such layer.
     """
     if layer not in (names := blocks(net)):
         fix = f"choose one of {', '.join(names)}" if names else "use the model conv-small or conv-middle"
@@ -82,10 +82,11 @@ class Network:
             self.net = fitting.result
 
     def begin(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, loss: Loss | None = None) -> "Fitting":
-        """Return the training of a new network on samples `x` with labels `y` (samples,); the caller runs its epochs.
+        """Build a new network and return its training (`Fitting`), of which the caller runs the epochs.
 
-        `seed` seeds shuffling and augmentation; the initial weights come from torch's global generator. By default,
-        `loss` is the cross-entropy with the recipe's label smoothing.
+        The network is trained on samples `x` (samples, …) with labels `y` (samples,). `seed` seeds shuffling and
+        augmentation; the initial weights come from torch's global generator. By default, `loss` is the cross-entropy
+        with the recipe's label smoothing.
         """
         if self.recipe.oversample:
             x, y = oversampled(x, y)
@@ -214,10 +215,10 @@ def steps(samples: int, recipe: Recipe) -> int:
 
 
 def shuffle(samples: int, recipe: Recipe, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return the random order (samples,) of the samples in one epoch, and the random numbers for their augmentation.
+    """Return the random order (samples,) of the samples in one epoch, and random numbers for their augmentation.
 
-    The random numbers (samples, numbers) are in the same order; see `augment.draw`. Without augmentation, their array
-    is empty: (samples, 0).
+    Row i of the random numbers (samples, numbers) is for the i-th sample in this order; see `augment.draw`. Without
+    augmentation, there are none: (samples, 0).
     """
     order = torch.randperm(samples, generator=rng)
     return order, draw(samples, recipe, rng) if recipe.augments else torch.empty(samples, 0)
@@ -226,7 +227,7 @@ def shuffle(samples: int, recipe: Recipe, rng: torch.Generator) -> tuple[Tensor,
 def optimisation(
     weights: Iterable[Tensor], recipe: Recipe, steps: int
 ) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
-    """Return the optimiser of `weights` by `recipe`, and the schedule of its learning rate for `steps` steps."""
+    """Return the optimiser of `weights` by `recipe`, and its learning-rate schedule for `steps` training steps."""
     algorithm = SGD if recipe.optimiser == "sgd" else AdamW
     optimiser = algorithm(weights, recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True)
     if recipe.schedule == "one-cycle" and steps > 1:

@@ -30,13 +30,13 @@ AdamW = _without_compiler(torch.optim.AdamW)
 
 
 def ema_copy(net: nn.Module) -> nn.Module:
-    """Return a copy of `net` for the averaged weights, which needs no gradients and is changed only by `ema_update`."""
+    """Return a copy of `net` to hold the averaged weights, which `ema_update` updates; it needs no gradients."""
     return copy.deepcopy(net).requires_grad_(False)
 
 
 @torch.no_grad()
 def ema_update(ema: nn.Module, net: nn.Module, step: int, decay: float) -> None:
-    """Update the averaged weights `ema` by the weights of `net`, and copy its buffers, such as running statistics.
+    """Update the averaged weights in `ema` by the weights of `net`, and copy the buffers (running statistics) of `net`.
 
     See `ema_update_tensors` for `step` and `decay`.
     """

@@ -22,10 +22,10 @@ ROUNDING = 4 * float(np.finfo(np.float32).eps)
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Means and divisors (features,) with which the columns of a table are standardised.
+    """Standardisation of a table: subtract `mean` (features,) from its columns, and divide them by `scale` (features,).
 
-    The divisor is a column's standard deviation, but at least 1 if the column is constant up to the rounding of single
-    precision. Columns of time stamps can be constant in this sense.
+    `scale` is the standard deviation of each column. It is at least 1 for a column that is constant up to the rounding
+    of single precision, as time stamps may be.
     """
 
     mean: NDArray[np.float64]
@@ -33,7 +33,7 @@ class Columns:
 
     @classmethod
     def of(cls, table: NDArray[Any]) -> Self:
-        """Return the mean and the divisor of each column of `table` (samples, features), which must be finite."""
+        """Return the standardisation learnt from `table` (samples, features), whose values must be finite."""
         values = np.asarray(table, np.float64)
         mean, deviation = values.mean(axis=0), values.std(axis=0)
         rounded = deviation <= ROUNDING * np.abs(mean)
@@ -46,11 +46,11 @@ class Columns:
 
 
 class Standardise(nn.Module):
-    """Module that subtracts the mean and divides by the standard deviation of the training samples `x`.
+    """Module that standardises samples by the mean and standard deviation of the training samples `x`.
 
     Both are computed per channel of images (samples, channels, height, width) or per feature of tables (samples,
-    features). A teacher uses only its own shard. A constant channel or feature is divided by at least 1, and results
-    are clipped to ±`LIMIT`. Tables are computed in double precision, images in single precision.
+    features). For a teacher, `x` is its own shard. The deviation of a constant channel or feature is replaced by at
+    least 1, and results are clipped to ±`LIMIT`. Tables are computed in double precision, images in single precision.
     """
 
     mean: Tensor
@@ -67,17 +67,20 @@ class Standardise(nn.Module):
 
     @property
     def background(self) -> float:
-        """Return the standardised value of a black pixel (0), the smallest one over the channels."""
+        """Return the standardised value of a black pixel (0), used to fill pixels from outside an image.
+
+        If it differs between channels, the smallest value is returned.
+        """
         return float(standardised(torch.zeros_like(self.mean), self.mean, self.spread).min())
 
 
 def standardised(x: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
-    """Return (`x` − `mean`)/`spread` in float32, clipped to ±`LIMIT`; it is computed in the precision of `mean`."""
+    """Return (`x` − `mean`)/`spread` as float32, computed in the precision of `mean` and clipped to ±`LIMIT`."""
     return ((x.to(mean.dtype) - mean) / spread).clamp_(-LIMIT, LIMIT).float()
 
 
 def _channel_scaling(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the mean and the divisor of each channel of images `x`: (1, channels, 1, 1)."""
+    """Return the means and the divisors of the channels of images `x`, each (1, channels, 1, 1)."""
     x, axes = x.float(), (0, 2, 3)
     mean, deviation = x.mean(axes, keepdim=True), x.std(axes, keepdim=True, correction=0)
     constant = (x.amax(axes, keepdim=True) == x.amin(axes, keepdim=True)) | (deviation <= ROUNDING * mean.abs())
@@ -85,7 +88,7 @@ def _channel_scaling(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _column_scaling(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the mean and the divisor of each column of a table `x`: (1, features)."""
+    """Return the means and the divisors of the columns of a table `x`, each (1, features)."""
     columns = Columns.of(x.cpu().numpy())
     mean, scale = (torch.from_numpy(values)[None].to(x.device) for values in (columns.mean, columns.scale))
     return mean, scale

@@ -1,7 +1,7 @@
 """Train many networks of one architecture and recipe at once, each on its own shard.
 
 Weights are stacked along a first axis, so one call computes a training step of all networks, which uses a GPU well.
-Each network has its own random generator. Up to rounding, the network equals the one that `Network.fit` trains on the
+Each network has its own random generator. Up to rounding, each network equals the one that `Network.fit` trains on the
 same shard with the same seed.
 
 No network depends on the shard of another, not even by rounding or if another network's numbers become infinite. Every
@@ -51,12 +51,12 @@ def stackable(net: nn.Module) -> bool:
 
 
 class Stack:
-    """Stack of networks that are trained together, one for each of `shards` and `seeds`.
+    """Networks that are trained together, one for each of `shards` and `seeds`.
 
-    All networks have the architecture and recipe of `template`. All shards must have the same number of training steps
-    per epoch; otherwise ValueError is raised. If `shown` is given, results contain only the networks at these
-    positions. The others are trained on dummy samples. They fill the stack, so that its number of networks does not
-    depend on private shard sizes.
+    All networks have the architecture and recipe of `template`. All shards must have the same number of training steps;
+    otherwise ValueError is raised. Results contain only the networks at the positions `shown`, by default all. The
+    other networks are placeholders, trained on dummy samples. With them, the number of networks in a stack does not
+    depend on the sizes of shards, which may be private.
     """
 
     def __init__(
@@ -126,15 +126,15 @@ class Stack:
             yield standardised(batch.to(self.device), mean[:, None], spread[:, None])
 
     def _batches(self) -> Iterable[tuple[Tensor, Tensor, Tensor]]:
-        """Yield for each batch of an epoch its samples' positions, their random numbers for augmentation, and a mask.
+        """Yield the batches of an epoch: positions of samples in `self.x`, random numbers for augmentation, and a mask.
 
-        Each is (networks, batch, …). The mask is False for padding.
+        Positions and mask are (networks, batch), and the random numbers (networks, batch, numbers). The mask is False
+        for padding, which repeats the first sample of a network's shard.
         """
         drawn = [shuffle(size, self.recipe, rng) for size, rng in zip(self.sizes, self.rngs, strict=True)]
         length = self.recipe.batch * (self.steps // self.recipe.epochs)
         starts = torch.tensor([0, *self.sizes[:-1]]).cumsum(0)
         rows = _pad([order for order, _ in drawn], length) + starts[:, None]
-        # The mask is False for padding, which repeats the first sample of a network's shard.
         mask = torch.arange(length) < torch.tensor(self.sizes)[:, None]
         parts = (rows, _pad([draws for _, draws in drawn], length), mask)
         return zip(*(part.to(self.device).split(self.recipe.batch, 1) for part in parts), strict=True)  # type: ignore[no-untyped-call]
@@ -158,17 +158,17 @@ class Stack:
             ema_update_tensors(self.ema, self.weights.values(), self.schedule.last_epoch, self.recipe.ema)
 
     def _logits(self, samples: Tensor) -> Tensor:
-        """Return the logits (networks, samples, classes) of each network for its own `samples`."""
+        """Return the logits (networks, batch, classes) of each network for its own samples (networks, batch, …)."""
         return self._outputs(self.net, self.weights, samples).float()
 
     def _outputs(self, net: nn.Module, weights: dict[str, Tensor], samples: Tensor) -> Any:
-        """Return the outputs of the module `net`, evaluated for each network with its own weights and samples."""
+        """Return the outputs of `net` for `samples` (networks, batch, …), for each network with its own `weights`."""
         with autocast(self.device, self.compute_dtype):
             return vmap(lambda own, x: functional_call(net, own, (x,)))(weights, samples)
 
 
 def _stacked(template: Network, shape: tuple[int, ...], seeds: Sequence[int]) -> tuple[nn.Module, dict[str, Tensor]]:
-    """Return a network of the common architecture, and the initial weights of all networks, stacked by name."""
+    """Return a network of the common architecture, and the initial weights of all networks: {name: (networks, …)}."""
     weights: dict[str, Tensor] = {}
     # Networks are built one after another, to save memory.
     for position, seed in enumerate(seeds):
