@@ -8,7 +8,7 @@ that need votes, such as distillation, are not students. The registry entry of a
 - `unlabelled` (default True): the method learns from samples of the pool without a label;
 - `needs_features` (default False): the method needs features of the pool;
 - `reads_table` (default False): the method uses the whole released table of noisy counts;
-- `sees_images` (default False): if samples are features of images, the method learns from the images instead.
+- `sees_images` (default False): if the samples are features of images, the method learns from the images themselves.
 
 Acquisition strategies select the samples to query next (`acquisition.py`). The entry of a strategy has these facts:
 

@@ -32,10 +32,9 @@ BATCH, STEPS, LEARNING_RATE = 64, 300, 1e-3
 
 
 def random(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Return the first `queries` unqueried positions of the pool, which the stage `split` has shuffled.
+    """Return the first `queries` unqueried positions of the pool, which the stage `split` has shuffled at random.
 
-    A first round therefore queries the same samples as the beginning of a release for the whole pool. `seed` is not
-    used.
+    The first round therefore queries the samples that a release without rounds would query first. `seed` is not used.
     """
     return state.unqueried[:queries]
 
@@ -52,13 +51,14 @@ def least_confident(state: AcquisitionState, queries: int, seed: int) -> NDArray
 
 
 def prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Return the pool positions of `queries` typical samples, one in each of the largest clusters not queried before.
+    """Return the pool positions of `queries` typical samples: the centres of large clusters without an earlier query.
 
     The method follows Hacohen et al. 2022, *Active learning on a budget: opposite strategies suit high and low
-    budgets*. k-means divides the pool's features into as many clusters as there are earlier and new queries together.
-    Each new query is the sample nearest to the mean of its cluster. With few labels, typical samples teach more than
-    uncertain ones. Teachers also agree on typical samples, so noise changes fewer labels. The pool is public and
-    clusters need no label, so this choice costs no privacy.
+    budgets*. k-means divides the pool's features into as many clusters as there are earlier and new queries. Of the
+    clusters without an earlier query, the largest are chosen; the sample nearest to the mean of each is queried.
+
+    With few labels, typical samples teach more than uncertain ones. Teachers also agree on typical samples, so noise
+    changes fewer labels. The pool is public and clusters need no label, so this choice costs no privacy.
 
     `seed` is not used. The first prototypes of a pool are the same for all releases, so that mechanisms and students
     can be compared query by query.
@@ -95,10 +95,9 @@ def unsure_prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArr
 def binary_experts(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
     """Return the pool positions of `queries` unqueried samples on which binary experts are unconfident.
 
-    A binary expert is a model that distinguishes one class from all others; see `unconfident` for the rule (PATE 2017,
+    A binary expert is a model that distinguishes one class from all others; `unconfident` states the rule (PATE 2017,
     Appendix C.2, second attempt). The order is random. If too few samples are unconfident, random other samples follow,
-    so strategies can be compared at the same number of queries. Raises PatebenchError if the data have too few classes
-    for the rule.
+    so the number of queries is always the same. Raises PatebenchError if the data have too few classes for the rule.
     """
     if state.data.classes <= OTHERS:
         raise PatebenchError(
@@ -124,7 +123,7 @@ def unconfident(scores: NDArray[np.floating]) -> NDArray[np.bool_]:
 
 
 def expert_scores(state: AcquisitionState, samples: NDArray[np.intp], seed: int) -> NDArray[np.float64]:
-    """Return the probability of each class, estimated by the binary expert of this class: (samples, classes).
+    """Return the probability (samples, classes) of each class for `samples`, estimated by the class's binary expert.
 
     `samples` are positions in the pool. The expert of a class is the model of `state.config`, trained on all labels
     released so far to distinguish this class from all others.
@@ -198,12 +197,11 @@ def train_siamese(pool: "Tensor", seed: int) -> "Siamese":
 def farthest(
     network: Any, features: "Tensor", labelled: NDArray[np.integer], candidates: NDArray[np.intp], queries: int
 ) -> NDArray[np.intp]:
-    """Return `queries` of the `candidates` that are least similar to earlier images, in the order of choice.
+    """Return the `queries` positions among `candidates` that are least similar to known images, in the order of choice.
 
-    Each choice is the candidate whose largest similarity to an earlier image is the smallest. Earlier images are those
-    at `labelled` and the candidates chosen before. `labelled` and `candidates` are positions in the pool.
-    `network`(first, second) returns the similarity for rows of `features` (samples, features): the logit that two
-    images are equal.
+    Known images are those at `labelled` and the candidates already chosen. Each choice is the candidate whose largest
+    similarity to a known image is smallest. `labelled` and `candidates` are positions in the pool. `network` maps rows
+    of `features` (samples, features) for two images to their similarity, the logit that the images are the same.
     """
     import torch
 

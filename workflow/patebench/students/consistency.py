@@ -5,11 +5,12 @@ of the pool (weak views). Where the EMA is confident, the student learns its lab
 threshold falls during training: the EMA becomes right about most samples, and samples below the threshold are never
 learnt. On large pools, labels that look wrong are removed first (`cleaned`).
 
-If records voted on clusters of the pool and a noisy table was released, `trainer_in_clusters` uses the whole table. It
-scales the EMA's predictions for each cluster so that their mean moves towards the class shares in the cluster's row
-(`ClusterAlignment`). A cluster with 90 % of its votes for one class and 10 % for another then teaches both, although
-its query has only one label. The weights of table and labels fall during training, because the EMA's prediction for a
-sample is more often right than the label of its cluster. The table is public, so this costs no privacy.
+If records voted on clusters of the pool and the noisy counts were released as a table, `trainer_in_clusters` uses all
+counts. It scales the EMA's predictions in each cluster so that their mean moves towards the class shares in the
+cluster's row (`ClusterAlignment`). A cluster with 90 % of its votes for one class and 10 % for another then teaches
+both, although its query has only one label. The weights of table and labels fall during training, because the EMA's
+prediction for a sample is more often right than the label of its cluster. The table is public, so this costs no
+privacy.
 """
 
 import math
@@ -149,8 +150,8 @@ def _settings(data: StudentData, config: StudentConfig) -> ConsistencySettings:
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
     """Return the consistency trainer of the model in `config` or, if it is None, of a default model for the pool.
 
-    In pools of at least `LARGE` samples, labels that look wrong are removed first (`cleaned`). Draws come from torch's
-    global generator, which `student_training.train` seeds.
+    In pools of at least `LARGE` samples, labels that look wrong are removed first (`cleaned`). Random draws come from
+    torch's global generator, which `student_training.train` seeds.
     """
     settings = _settings(data, config)
     remaining = _clean_labels(data, config, settings) if len(data.pool) >= LARGE else data
@@ -160,11 +161,12 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
 
 
 def trainer_in_clusters(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the consistency trainer that aligns predictions in each cluster to the cluster's row of a released table.
+    """Return the consistency trainer that also uses a released table of noisy counts, one row per cluster of the pool.
 
-    A query keeps its label only if one class has at least 90 % of the counts in its row (`_PURE`). Counts within the
-    noise are set to a small value first. Draws from torch's global generator. Raises PatebenchError if no row has such
-    a class, or if `data` contain no features or no table to which each record added one vote.
+    In each cluster, predictions are aligned to the class shares in the cluster's row (`ClusterAlignment`). Counts that
+    may be noise alone are replaced by a small value first. A query keeps its label only if one class has at least 90 %
+    of the counts in its row (`_PURE`). Draws come from torch's global generator. Raises PatebenchError if no row has
+    such a class, or if `data` contain no features or no table with one vote per record.
     """
     table = data.table
     if table is None or data.features is None or table.neighbours or table.weighted:
@@ -186,7 +188,7 @@ def trainer_in_clusters(data: StudentData, config: StudentConfig, seed: int) -> 
 
 
 def _clean_labels(data: StudentData, config: StudentConfig, settings: ConsistencySettings) -> StudentData:
-    """Return `data` without the labels that `cleaned` removes, judged by networks trained for a fifth of the epochs."""
+    """Return `data` without improbable labels (`cleaned`), judged by students trained for a fifth of the epochs."""
     short = replace(settings, epochs=math.ceil(settings.epochs / _CLEANING_SPEED_UP))
 
     def train(part: StudentData) -> Student:
@@ -210,13 +212,13 @@ _LEAST = 0.05
 
 
 def cleaned(data: StudentData, train: Callable[[StudentData], Student]) -> StudentData:
-    """Return `data` without labels to which students trained on other labels give a probability below 0.1.
+    """Return `data` without improbable labels: those with a probability below 0.1 by a student trained on other labels.
 
     Noise makes some labels wrong. Labels are divided into folds, stratified by class and drawn from torch's global
     generator. For each fold, `train` returns a student trained on the labels of all other folds. This student gives
     each label of the fold a probability (cross-fitting after Northcutt et al. 2021, *Confident learning*). If less than
-    5 % or more than 25 % of the labels have a probability below 0.1, all labels are kept. Labels of classes with fewer
-    labels than folds are always kept. A wrong label on which most teachers agree looks probable and is kept.
+    5 % or more than 25 % of the labels are improbable, all labels are kept. Labels of classes with fewer labels than
+    folds are always kept. A wrong label on which most teachers agree looks probable and is kept.
     """
     labelled, labels = data.labelled, data.labels[data.labelled]
     shuffled = torch.randperm(len(labelled)).numpy()

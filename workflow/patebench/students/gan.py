@@ -146,12 +146,18 @@ def _convolutional_generator(shape: tuple[int, ...]) -> nn.Module:
 class GANSettings:
     """Settings of a GAN and of its training by Adam.
 
-    The learning rate is `learning_rate` in the first half of the training, and falls to 0 in the second half.
-    `momentum` is Adam's β₁, and `decay` the decay of the EMA per step. `noise` is the standard deviation of the noise
-    on the hidden layers of a fully connected discriminator. A step takes `batch` samples of the pool, `batch` generated
-    samples, and `labelled` samples with labels. `agreement` is the weight of the consistency term, a cross-entropy to
-    labels that the EMA predicts. It rises from 0 over the first share `ramp` of the training. A sample counts in this
-    term if the EMA's probability is above a threshold, which falls from `confident` to `confident_last`.
+    Parameters
+    ----------
+    epochs : number of passes over the pool
+    batch : number of samples of the pool per step, and of generated samples
+    labelled : number of samples with labels per step
+    learning_rate : learning rate in the first half of the training; it falls linearly to 0 in the second half
+    momentum : Adam's β₁
+    decay : decay of the EMA of the weights per step
+    noise : standard deviation of the noise on the hidden layers of a fully connected discriminator
+    agreement : weight of the consistency term, a cross-entropy to labels that the EMA predicts
+    confident, confident_last : probability above which a predicted label counts, at the start and end of the training
+    ramp : share of the training in which the weight of the consistency term rises from 0
     """
 
     epochs: int
@@ -192,7 +198,7 @@ class GANTrainer(PoolTrainer):
         self.parts |= {f"optimiser {position}": optimiser for position, optimiser in enumerate(self.optimisers)}
 
     def epoch(self) -> dict[str, float]:
-        """Train for one pass over the pool; return the mean of each loss over the steps, by name."""
+        """Train for one pass over the pool, without an incomplete last batch; return the mean of each loss, by name."""
         self.discriminator.train(), self.generator.train()
         size = self.hyperparameters.batch
         order = torch.randperm(len(self.x))[: len(self.x) // size * size]
@@ -220,8 +226,9 @@ class GANTrainer(PoolTrainer):
     def _adversarial(self, real: Tensor, features: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return generated samples, the gradient of the generator's loss with respect to them, and two losses.
 
-        `real` and `features` are the discriminator's logits and hidden features (samples, …) of real samples. The
-        losses are the discriminator's loss on unlabelled samples, and the generator's loss (feature matching).
+        `real` (samples, classes) and `features` (samples, features) are the discriminator's logits and hidden features
+        of real samples. The losses are the discriminator's loss on unlabelled samples, and the generator's loss
+        (feature matching).
         """
         generated = self.generator(torch.rand(len(real), LATENT, device=self.device))
         fake = generated.detach().requires_grad_()
@@ -229,16 +236,15 @@ class GANTrainer(PoolTrainer):
         matching = (fake_features.float().mean(0) - features.float().mean(0)).square().mean()
         (gradient,) = torch.autograd.grad(matching, fake, retain_graph=True)
         loss = (F.softplus(-real.logsumexp(1)).mean() + F.softplus(fake_logits.float().logsumexp(1)).mean()) / 2
-        # The losses are those of the discriminator and of the generator.
         return generated, gradient, loss, matching
 
     def _take_step(self, network: int, output: Tensor, gradient: Tensor | None = None) -> None:
-        """Take an optimiser step of a network: `network` is 0 for the discriminator, 1 for the generator.
+        """Take an optimiser step of the discriminator (`network` 0) or of the generator (`network` 1).
 
-        `output` is the loss. If `gradient` is given, `output` is an output of the network instead, and `gradient` the
-        derivative of the loss with respect to it, from which backpropagation starts.
+        `output` is the loss to minimise. If `gradient` is given, `output` is an output of the network instead, and
+        `gradient` is the derivative of the loss with respect to it.
         """
-        optimiser = self.optimisers[network]  # 0: discriminator, 1: generator
+        optimiser = self.optimisers[network]
         optimiser.zero_grad(set_to_none=True)
         output.backward(gradient)  # type: ignore[no-untyped-call]
         for group in optimiser.param_groups:
@@ -256,7 +262,7 @@ def _scale_to_unit(x: Tensor) -> Tensor:
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
     """Return the trainer of a GAN whose networks suit the shape of the pool's samples (see `networks`).
 
-    Draws from torch's global generator, which `student_training.train` seeds.
+    Random draws come from torch's global generator, which `student_training.train` seeds.
     """
     large = 80 if convolutional(data.pool.shape[1:]) else 160  # a step of convolutions takes thirty times as long
     return GANTrainer(data, GANSettings(**batch_and_epochs(data, config, batch=100, small=60, large=large)))

@@ -29,8 +29,9 @@ class NoisyTable:
     queries : (queries,) positions of the queries in the pool
     variance : variance of the noise on each count
     records : number of private records that voted
-    neighbours : number of nearest queries on which each record voted; None: it voted on the query of its cell
-    weighted : True if each record voted on all queries, with weights (`features.cells` defines cells and weights)
+    neighbours : number of nearest queries on which each record voted; None if it voted only on the query of its cell,
+        the part of the pool around one query (`features.cells`)
+    weighted : True if each record voted on all queries, with weights
     """
 
     counts: NDArray[np.float64]
@@ -51,9 +52,9 @@ class StudentData:
     labels : (samples,) the released label of each sample, −1 for samples that were not queried or not answered
     classes : number of classes
     log_likelihood : (samples, classes) ln Pr[release | class of the sample] up to a constant per sample, 0 for samples
-        not queried. It is public for local mechanisms (known channel) and released tables (known noise). If all rows of
-        a table were decoded together, it is ln Pr[class | table] instead. None for other mechanisms, whose releases
-        depend on private counts.
+        not queried. If all rows of a table were decoded together, it is ln Pr[class | table] instead. Given for local
+        mechanisms (known channel) and released tables (known noise), for which it is public; None for mechanisms whose
+        likelihood depends on private counts.
     features : function from samples to public features, for methods that need features
     table : the released table of noisy counts, for methods that use the whole table
     """

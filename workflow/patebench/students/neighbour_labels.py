@@ -47,7 +47,10 @@ def nearest_label(data: StudentData, config: StudentConfig, seed: int) -> Studen
 
 
 def _make_flattener(pool: NDArray[Any]) -> Features:
-    """Return a function that flattens samples, divided by the largest length in `pool`; tables are standardised."""
+    """Return a function that flattens samples and divides them by the largest vector length in `pool`.
+
+    Tables are standardised first.
+    """
     columns = None if pool.dtype == np.uint8 else Columns.of(pool)
 
     def flatten(x: NDArray[Any]) -> NDArray[np.float64]:

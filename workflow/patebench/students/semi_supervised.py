@@ -34,10 +34,11 @@ _PREDICT_BATCH = 200
 
 @dataclass(frozen=True)
 class Batch:
-    """Samples of one training step: `x` (samples, …) of the pool, and `labelled` samples with released labels `y`.
+    """Samples of one training step: `x` from the pool, and `labelled` with the released labels `y`.
 
-    All samples are scaled for the network. `rows` (samples,) are the positions of `x` in the pool, and `progress` is
-    the share of all training steps taken before this one, in [0, 1).
+    Shapes are `x` (samples, …), `labelled` (labels, …) and `y` (labels,). All samples are scaled for the network.
+    `rows` (samples,) are the positions of `x` in the pool, and `progress` is the share of all training steps taken
+    before this one, in [0, 1).
     """
 
     x: Tensor
@@ -64,10 +65,10 @@ class SemiSupervisedSettings:
 
 
 def batch_and_epochs(data: StudentData, config: StudentConfig, *, batch: int, small: int, large: int) -> dict[str, int]:
-    """Return the settings "batch" (number of samples of the pool per step) and "epochs".
+    """Return the settings "batch" (number of samples of the pool per step) and "epochs" for this pool.
 
-    In a small pool, `batch` is reduced to an eighth of the pool, but not below 16. "epochs" is `config.epochs` if it is
-    set. Otherwise it is `small` for pools with fewer than `LARGE` samples, and `large` for others.
+    "batch" is the argument `batch`, reduced in a small pool to an eighth of the pool, but not below 16. "epochs" is
+    `config.epochs` or, if None, `small` for pools with fewer than `LARGE` samples and `large` for others.
     """
     batch = min(batch, max(16, len(data.pool) // 8))
     return {"batch": batch, "epochs": config.epochs or (small if len(data.pool) < LARGE else large)}
@@ -143,11 +144,11 @@ def class_shares(counts: Tensor) -> Tensor:
 
 
 class PoolTrainer(ABC):
-    """Base class of trainers that learn from the whole pool, with batches, predictions by the EMA, and checkpoints.
+    """Base class of trainers that learn from the whole pool: batches, predictions by the EMA, and checkpoints.
 
-    `scale` is a function that scales samples for the network, and `fill` the pixel value outside an image in random
-    views. `steps` is the number of steps of the whole training. `parts` contains all modules, optimisers and schedules
-    that change in training, by name; the part "ema" is the student.
+    `scale` is a function that scales samples for the network, and `fill` the value of pixels from outside an image in
+    random views. `steps` is the number of steps of the whole training. `parts` contains all modules, optimisers and
+    schedules that change in training, by name; the part "ema" is the student.
     """
 
     recipe = "own"

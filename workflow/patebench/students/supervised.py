@@ -53,7 +53,10 @@ class NetworkTrainer:
 
 
 class OneStepTrainer:
-    """Trainer of a student in one step; `fit` trains it and returns its function from samples to log-probabilities."""
+    """Trainer that trains a student in one step, by calling `fit`.
+
+    `fit` returns the trained student's function from samples to log-probabilities (samples, classes).
+    """
 
     epochs = 1
     log_probabilities: LogProbabilities
@@ -97,17 +100,19 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
 
 
 def model_and_recipe(data: StudentData, config: StudentConfig) -> tuple[str, str]:
-    """Return the names of model and recipe in `config`; by default small-cnn (images) or mlp (tables), and modern."""
+    """Return the names of the model and the training recipe in `config`, or their defaults.
+
+    The default model is small-cnn for images and mlp for tables, and the default recipe is modern.
+    """
     return config.model or ("small-cnn" if data.pool.ndim == 4 else "mlp"), config.recipe or RECIPE
 
 
 def noise_aware(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return a trainer that fits the network of `config` by maximum likelihood of the release instead of cross-entropy.
+    """Return a trainer that fits the network of `config` by maximum likelihood of the noisy release.
 
-    The log-likelihood is `data.log_likelihood`. If it is None, the share of wrong labels is estimated, and the
-    likelihood of the released labels for this share is used. In the trainer's settings, "channel" is then "estimated",
-    and "wrong labels" is the estimated share. Otherwise "channel" is "public".
-
+    The log-likelihood is `data.log_likelihood`. If it is None, the share of wrong labels is estimated from the labels
+    (`wrong_label_rate`), and the likelihood of labels that are wrong at this rate is used. The trainer's settings state
+    "channel": "public" in the first case; in the second, "channel": "estimated" and the estimate as "wrong labels".
     Raises PatebenchError for a model that is not a network.
     """
     model, recipe = model_and_recipe(data, config)
@@ -124,10 +129,10 @@ def noise_aware(data: StudentData, config: StudentConfig, seed: int) -> StudentT
 
 
 def negative_log_likelihood(log_likelihood: Tensor, logits: Tensor, rows: Tensor) -> Tensor:
-    """Return the mean over a batch of −ln Σ_class Pr[class | sample] Pr[released | class], as a loss for training.
+    """Return a training loss: the mean over a batch of −ln Σ_class Pr[class | sample] Pr[released | class].
 
-    `logits` (batch, classes) give Pr[class | sample] by softmax. `log_likelihood` (samples, classes) of all samples is
-    ln Pr[released | class], and `rows` (batch,) are the positions of the batch in it.
+    The softmax of `logits` (batch, classes) is Pr[class | sample]. `log_likelihood` (samples, classes) is ln
+    Pr[released | class] for all samples, and `rows` (batch,) are the positions of the batch's samples among them.
     """
     released = log_likelihood.to(logits.device)[rows]
     return -(logits.log_softmax(1) + released).logsumexp(1).mean()
@@ -147,8 +152,8 @@ def wrong_label_rate(data: StudentData, network: Network, seed: int) -> float:
 
     For each fold, `network` is trained with `seed` on the labels of all other folds and predicts the fold. A prediction
     of class k is confident if its probability is at least the mean probability of k over samples with label k. A label
-    counts as wrong if a confident prediction differs from it. The result is the share of such labels among confident
-    predictions. Half a wrong label is added, so the estimate is never 0.
+    counts as wrong if a confident prediction differs from it. The estimate is the share of wrong labels among samples
+    with a confident prediction. Half a wrong label is added, so it is never 0.
     """
     labelled, labels = data.labelled, data.labels[data.labelled]
     folds = np.random.default_rng(seed).permutation(len(labelled)) % _FOLDS

@@ -47,8 +47,9 @@ _MEAN, _SPREAD = 127.0, 64.0
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
     """Return a trainer that fits a small convolutional network to class probabilities of all samples of the pool.
 
-    A regression of the released table predicts these probabilities (`table_regression.py`). Draws from torch's global
-    generator. Raises PatebenchError if the samples are not images, or if no table of noisy counts was released.
+    A regression of the released table predicts these probabilities (`table_regression.py`). Random draws come from
+    torch's global generator. Raises PatebenchError if the samples are not images, or if no table of noisy counts was
+    released.
     """
     loss = partial(cross_entropy, _regression_targets(data, "table-network"))
     default_epochs = min(max(_LEAST, _LOOKS // len(data.pool)), _MOST)
@@ -57,10 +58,10 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
 
 
 def finetuning(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return a trainer that fine-tunes EfficientNet-Lite0, pretrained on ImageNet, on the same targets as `trainer`.
+    """Return a trainer that fine-tunes EfficientNet-Lite0, pretrained on ImageNet, on class probabilities of the pool.
 
-    They are class probabilities of the pool, predicted by a regression of the released table. Raises PatebenchError as
-    `trainer` does, and if the weights of the network are not installed.
+    As in `trainer`, a regression of the released table predicts these probabilities. Raises PatebenchError as `trainer`
+    does, and if the weights of the network are not installed.
     """
     targets = _regression_targets(data, "table-finetuning")
     return Finetuner(data, replace(_FINETUNING, epochs=config.epochs or _FINETUNING.epochs), targets, seed)
@@ -139,9 +140,10 @@ class RandomView(nn.Module):
 
 
 def cross_entropy(targets: Tensor, logits: Tensor, rows: Tensor) -> Tensor:
-    """Return the mean cross-entropy of `logits` (batch, classes) to target probabilities.
+    """Return the mean cross-entropy of a batch's `logits` (batch, classes) to its target probabilities.
 
-    `targets` (samples, classes) are those of all samples, and `rows` (batch,) are the positions of the batch in it.
+    `targets` (samples, classes) are the target probabilities of all samples, and `rows` (batch,) the positions of the
+    batch's samples among them.
     """
     return -(targets.to(logits.device)[rows] * logits.log_softmax(1)).sum(1).mean()
 

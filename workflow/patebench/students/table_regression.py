@@ -1,12 +1,13 @@
-"""Learn a linear student of a whole table of noisy counts, by regression of the table on votes of the public pool.
+"""Learn a linear student from a whole table of noisy counts, by regression of the table on votes of the public pool.
 
 The student is a matrix W (features, classes): a sample with features f has class probabilities s + W'f, where s are the
-class shares. If n records have votes v on the queries, the table minus n · mean of v·s' has the expectation n · A · W,
-where A = mean of v·f' is the same for the public pool. So W follows from the table alone, by least squares on n·A
-(sufficient statistics with noise, as in Foulds et al. 2016). Its error is N(0, σ² + c·Σ), with Σ the covariance of v,
-and its prior N(0, τ²·spread of the features^2p). c, p and τ maximise the evidence (MacKay 1992). All of this is public.
-If votes have weights, f are these weights along the principal axes, so that A is their own second moment.
-Derivation: docs/explanation/proofs-systems.md, "Regression of a table".
+class shares. Let v be the votes of one of n private records on the queries. Then the table minus n · mean of v·s' has
+the expectation n·A·W, where A = mean of v·f' is the same for the public pool. So W follows from the table alone, by
+least squares on n·A (sufficient statistics with noise, as in Foulds et al. 2016). The error of the table is N(0, σ² +
+c·Σ), with Σ the covariance of v. The prior of W is N(0, τ²·d²ᵖ), with d the standard deviation of a feature. c, p and τ
+maximise the evidence (MacKay 1992). All of this is public. If votes have weights, f are these weights along the
+principal axes, so that A is their own second moment. Derivation: docs/explanation/proofs-systems.md, "Regression of a
+table".
 """
 
 from dataclasses import dataclass
@@ -37,11 +38,11 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
 
 
 def fitted(data: StudentData, method: str) -> LogProbabilities:
-    """Return a linear student, fitted to `data.table` and the pool: a function from samples to log-probabilities.
+    """Fit a linear student to `data.table` and the pool; return its function from samples to log-probabilities.
 
-    Log-probabilities have shape (samples, classes). The predicted class shares are linear in the features and may lie
-    outside 0 … 1, so a multiple of them serves as logits. `data.labels` are not read. Raises PatebenchError, with the
-    name of the student method `method`, if features or table are missing.
+    Log-probabilities have shape (samples, classes). The predicted class shares may lie outside 0 … 1, so they are
+    multiplied by a constant and used as logits. `data.labels` are not read. Raises PatebenchError, with the name of the
+    student method `method`, if features or table are missing.
     """
     table, features = data.table, data.features
     if table is None or features is None:
@@ -64,10 +65,9 @@ def fitted(data: StudentData, method: str) -> LogProbabilities:
 def regression(features: Array, table: NoisyTable, directions: Directions | None = None) -> tuple[Array, Array]:
     """Return the weights W (features, classes) of the linear student, and the class shares s (classes,) of the records.
 
-    A sample with features f has class probabilities s + Wᵀf. `features` (samples, features) are the pool's. If each
-    record voted on all queries with weights, `directions` maps features to these weights, and f are coordinates along
-    its axes. The factor c of the covariance in the error, and the exponent p and scale τ of the prior, maximise the
-    evidence of the table.
+    The student gives a sample with features f the class probabilities s + Wᵀf. `features` (samples, features) are those
+    of the pool. For a table of weighted votes, `directions` maps features to the coordinates of a vote, which take the
+    place of f. The variances of error and prior are those with the largest evidence of the table (see the module).
     """
     if directions is None:
         votes, totals = _pool_votes(features, table), np.ones(len(table.queries))
@@ -92,7 +92,7 @@ def regression(features: Array, table: NoisyTable, directions: Directions | None
 
 
 def _largest_factor(records: int, samples: int) -> float:
-    """Return the largest plausible factor c of the votes' covariance in the error of a table (see the module)."""
+    """Return the largest plausible factor c of the votes' covariance in the table's error (see the module)."""
     # Class variation that features do not explain adds at most 1, and the difference between the covariances of records
     # and pool at most 1 + n/N. With a larger factor, error alone could explain a table of few records.
     return 2 + records / samples

@@ -89,7 +89,7 @@ def _mean_divergence(target: Tensor, logits: Tensor) -> Tensor:
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
     """Return the VAT trainer of the model in `config` or, if it is None, of a default model for the pool.
 
-    Draws from torch's global generator, which `student_training.train` seeds.
+    Random draws come from torch's global generator, which `student_training.train` seeds.
     """
     colour = data.pool.ndim == 4 and data.pool.shape[1] > 1
     sizes = batch_and_epochs(data, config, batch=256, small=120, large=80)
