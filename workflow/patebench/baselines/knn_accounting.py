@@ -32,12 +32,17 @@ _ORDERS = np.arange(2.0, 513.0)
 
 @dataclass(frozen=True, kw_only=True)
 class KNNSettings:
-    """Settings of Private-kNN, which labels each of `queries` public samples by the private records nearest to it.
+    """Settings of Private-kNN, which labels public samples (queries) by votes of the private records nearest to them.
 
-    Records are drawn with the sampling rate `rate`. The nearest ones, as many as `neighbours`, vote. A query passes its
-    test if its largest vote count plus noise N(0, σ₁²) is above `threshold`. An answer adds noise N(0, σ₂²) to each
-    count. `sigma1` and `sigma2` are σ₁ and σ₂. `answers` is the maximum number of answered queries; if None, every
-    query that passes its test is answered.
+    Parameters
+    ----------
+    rate : sampling rate of the subset of records that is drawn for a test or an answer
+    neighbours : number of nearest records of the subset that vote
+    threshold : number that the largest vote count plus noise N(0, σ₁²) must exceed for a query to pass its test
+    sigma1 : σ₁, standard deviation of the noise of a test
+    sigma2 : σ₂, standard deviation of the noise that an answer adds to each count
+    queries : number of queries
+    answers : maximum number of answered queries; if None, every query that passes its test is answered
     """
 
     rate: float
@@ -72,9 +77,10 @@ class KNNSettings:
 def sound(settings: KNNSettings, delta: float, steps_taken: Sequence[SubsampledGaussian] = ()) -> Bound:
     """Return a proven bound on the ε of Private-kNN at `delta`, for all tests and the maximum number of answers.
 
-    The bound holds for `sound_labels`, which draws a new Poisson subset for each test and answer. The number of queries
-    that were answered is private, so the bound does not use it. `steps_taken` are the tests and the answers that were
-    computed. Raises PatebenchError if they cost more than the bound assumes.
+    The bound holds for `sound_labels`, which draws a new Poisson subset for each test and answer. It does not use the
+    number of queries that were answered, which is private. `steps_taken` are the tests and the answers that
+    `sound_labels` has counted. Raises PatebenchError if their noise or rate differs from the one in `settings`, or if
+    there are more than the bound assumes.
     """
     stated = (settings.tests, settings.answered(settings.most))
     for taken, assumed in zip(steps_taken, stated, strict=False):

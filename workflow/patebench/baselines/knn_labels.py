@@ -65,14 +65,13 @@ def sound_labels(
     rng: torch.Generator,
     report: Report = silent,
 ) -> tuple[Labels, tuple[SubsampledGaussian, SubsampledGaussian]]:
-    """Label public queries by Private-kNN with Poisson subsets; return the labels and the steps for the accountant.
+    """Label public queries by Private-kNN with Poisson subsets; return the labels, and the steps for the accountant.
 
     All queries are tested. Those that passed are then answered in order, up to the maximum number of answers. `sampler`
     draws a new subset for every test and answer, and `rng` the noise.
 
-    The labels are (queries,), with −1 for unanswered queries. The steps are noise multiplier, sampling rate and number,
-    first of the tests and then of the answers. They are counted when taken, so the account is based on what was
-    computed.
+    The labels are (queries,), with −1 for unanswered queries. The steps are a pair, tests and answers, each with noise
+    multiplier, sampling rate and number. They are counted when taken, so the account is based on what was computed.
     """
     tests = NoisySteps(sampler, len(votes), noise=settings.sigma1 / TEST, clip=TEST, rng=rng)
     answers = NoisySteps(sampler, len(votes), noise=settings.sigma2 / ANSWER, clip=ANSWER, rng=rng)
@@ -89,12 +88,12 @@ def sound_labels(
 
 
 def _largest_count(votes: NearestVotes, query: int, positions: Tensor, clip: float) -> Tensor:
-    """Return the largest vote count on a query; adding or removing a record changes it by at most `clip` = 1."""
+    """Return the largest vote count on a query; its sensitivity to one added or removed record is `clip` = 1."""
     return _vote_counts(votes, query, positions, clip).max()
 
 
 def _vote_counts(votes: NearestVotes, query: int, positions: Tensor, clip: float) -> Tensor:
-    """Return the vote counts on a query; adding or removing a record changes them by at most `clip` = √2 in L2 norm."""
+    """Return the vote counts on a query; their L2 sensitivity to one added or removed record is `clip` = √2."""
     return torch.from_numpy(votes.counts(query, positions.numpy())).double()
 
 

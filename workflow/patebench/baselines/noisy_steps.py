@@ -36,8 +36,8 @@ class NoisySteps:
     """Steps of the Poisson-subsampled Gaussian mechanism on one set of private samples.
 
     `sampler` draws the batches from `samples` private samples, and `clip` is the clipping norm. `noise` is the noise
-    multiplier, the standard deviation divided by the clipping norm. It must not depend on the samples, on their number
-    or on the batch sizes, because all of these are private.
+    multiplier, the standard deviation divided by the clipping norm. The noise multiplier must not depend on the private
+    samples, on their number or on the batch sizes, because all of these are private.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class NoisySteps:
         self._sampling_check = SamplingCheck(self._rate, samples)
 
     def step(self, clipped_sum: Callable[[Tensor, float], Tensor]) -> Tensor:
-        """Take a noisy step: draw a batch, sum a clipped vector per sample, add noise, and divide by the clipping norm.
+        """Draw a batch, and return the noisy sum of a clipped vector per sample, divided by the clipping norm.
 
         `clipped_sum` is a function of the batch's positions and the clipping norm. It returns the sum over the samples
         at these positions, for example of their clipped gradients. One sample may change this sum by at most the
@@ -75,7 +75,7 @@ class NoisySteps:
     def spent(self) -> SubsampledGaussian:
         """Return noise multiplier, sampling rate and number of the steps taken so far, for the accountant.
 
-        Raises PatebenchError if the batches cannot come from Poisson sampling at the stated rate. This test uses only
+        Raises PatebenchError if the drawn batches contradict Poisson sampling at the stated rate. This test uses only
         the positions that the sampler drew, not the samples themselves.
         """
         if self._rate != self._sampler.rate:

@@ -29,7 +29,7 @@ _MULTIPLIER = np.uint64(6364136223846793005)
 
 
 class SamplingCheck:
-    """Statistics of batches, to test if the batches can come from Poisson sampling of `samples` samples at `rate`."""
+    """Statistics of batches, to test whether they can come from Poisson sampling of `samples` samples at `rate`."""
 
     def __init__(self, rate: float, samples: int) -> None:
         self._rate, self._samples = rate, samples
@@ -79,10 +79,10 @@ class SamplingCheck:
 
 
 def pairs_by_history(history: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Divide the samples into pairs; return the positions of their first and of their second samples, (pairs,) each.
+    """Divide the samples into pairs; return the positions of all first and of all second samples, (pairs,) each.
 
-    `history` (samples,) is a hash of the batches that contained each sample. Samples with the same history are paired
-    if possible. One sample remains if their number is odd.
+    `history` (samples,) contains for each sample a hash of the batches that contained it. Samples with the same history
+    are paired if possible. If the number of samples is odd, one sample is in no pair.
     """
     order = np.argsort(history, kind="stable")
     if len(order) < 2:
@@ -107,7 +107,7 @@ def _binomial_p_value(successes: int, trials: int, probability: float) -> float:
 def _variance_p_value(counts: NDArray[np.int64], trials: int, probability: float) -> float:
     """Return an upper bound on the two-sided p-value of the variance of `counts` (counts,).
 
-    Under the null hypothesis, these are independent and binomial, with `trials` trials of this `probability`.
+    Under the null hypothesis, counts are independent and binomial, with `trials` trials of this `probability`.
     """
     from scipy.stats import binom
 

@@ -16,11 +16,12 @@ from patebench.models.network import Network
 def targets(
     votes: NDArray[np.integer], classes: int, temperatures: Sequence[float], probability_sums: NDArray[np.floating]
 ) -> Iterator[tuple[tuple[str, float], NDArray[np.float64]]]:
-    """Yield the labels to train networks on: ((kind, temperature), probabilities (queries, classes)).
+    """Yield the targets on which networks are trained: ((kind, temperature), probabilities (queries, classes)).
 
-    The kind "plurality" has probability 1 for the class with the most `votes` (teachers, queries), and temperature 1.
-    The kind "soft" is the normalised sum of the teachers' probabilities, one for each of `temperatures` (Papernot et
-    al. 2017, Figure 5). `probability_sums` (temperatures, queries, classes) are not yet normalised.
+    The kind "plurality", with temperature 1, gives probability 1 to the class with the most `votes` (teachers,
+    queries). The kind "soft", with each of `temperatures`, is the mean of the teachers' softened probabilities
+    (Papernot et al. 2017, Figure 5). `probability_sums` (temperatures, queries, classes) are the sums of these
+    probabilities over teachers.
     """
     yield ("plurality", 1.0), np.eye(classes)[counts(votes, classes).argmax(axis=1)]
     for temperature, total in zip(temperatures, probability_sums.astype(np.float64), strict=True):

@@ -68,8 +68,8 @@ class PrivateEvolution(GaussianSums):
     ) -> Array:
         """Release the noisy vote counts of all candidates, and return the candidates' weights (candidates, classes).
 
-        `positions` are, for each class, those of its candidates in `pool`. A weight is the excess of a count over a
-        threshold, and the weights of a class add up to 1.
+        `positions` contains, for each class, the positions of its candidates in `pool`. A weight is the excess of a
+        noisy count over a threshold, and the weights of a class are scaled to a sum of 1.
         """
         votes = [
             np.bincount(nearest(private.features[private.labels == label], pool[own]), minlength=len(own))
@@ -83,10 +83,10 @@ class PrivateEvolution(GaussianSums):
 
 
 def _draw_next(positions: NDArray[np.intp], weights: Array, pool: Array, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Draw the candidates of a class for the next round.
+    """Return the positions in `pool` of a class's candidates for the next round.
 
-    At most half of them are drawn from the present candidates, at `positions` in `pool`, by their `weights`. The others
-    are samples of the pool near the drawn ones.
+    At most half of them are present candidates, drawn from `positions` by their `weights`. The others are samples of
+    the pool near the drawn ones.
     """
     size = len(positions)
     drawn = np.unique(rng.choice(positions, size, p=weights))[: (size + 1) // 2]

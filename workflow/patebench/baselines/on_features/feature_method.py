@@ -35,11 +35,11 @@ class PrivateRecords:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """Released classifier; `scores` is its function from features (samples, features) to scores (samples, classes).
+    """Released classifier: the function `scores` maps features (samples, features) to scores (samples, classes).
 
-    `model` is the name of the model and `size` its number of parameters. `labels` (pool,) are labels of the public pool
-    on which a student is trained; −1 marks an unlabelled sample. If `labels` is None, the student is trained on the
-    classifier's predictions for the whole pool.
+    `model` is the name of the model and `size` its number of parameters. A student is trained on `labels` (pool,), the
+    labels that the method gives to samples of the public pool; −1 marks an unlabelled sample. If `labels` is None, the
+    student is trained on the classifier's predictions for the whole pool.
     """
 
     scores: Scores
@@ -97,7 +97,7 @@ class FeatureMethod(ABC):
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, change: str, **options: Any) -> Self:
-        """Return the method with the least noise, rounded up, at which its ε at `delta` is at most `epsilon`.
+        """Return the method with the least noise, rounded up, for which ε at `delta` is at most `epsilon`.
 
         `change` is one of `CHANGES`: it selects the ε for a replaced record or for an added or removed one. `options`
         are the method's other parameters. Raises PatebenchError if no noise reaches `epsilon`.
@@ -142,10 +142,10 @@ class GaussianSums(FeatureMethod):
 
 
 def linear_scores(pool: Array, class_weights: Array) -> Scores:
-    """Fit a ridge regression of the classes on features, and return its function from features to scores.
+    """Fit a ridge regression to weighted samples of the pool; return its function from features to class scores.
 
-    It is fitted to the samples `pool` (samples, features). `class_weights` (samples, classes) is the weight of each
-    sample as an example of each class; samples without weight are not used.
+    `pool` (samples, features) are the samples. `class_weights` (samples, classes) states how much a sample counts as an
+    example of each class; samples whose weights are all 0 are not used.
     """
     weight = class_weights.sum(axis=1)
     used = weight > 0

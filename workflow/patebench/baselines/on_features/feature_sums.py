@@ -43,12 +43,12 @@ def clipped(vectors: NDArray[np.floating], length: float = 1.0, unit: float = UN
 class Scaling:
     """Public map from features to vectors of at most unit length.
 
-    Features minus the pool's `mean` are projected on `axes` (features, dimensions), unless `axes` is None. They are
-    then divided by `length` and clipped to the L2 norm 1.
+    The pool's `mean` is subtracted from the features. The differences are projected on `axes` (features, dimensions)
+    unless `axes` is None, divided by `length`, and clipped to the L2 norm 1.
 
-    With `constant` c > 0, each vector has one more coordinate, c, and the others have at most length √(1 − c²). The
-    class sums of this coordinate are then c times the number of records of the class. If one record of a class replaces
-    another one, the class sum of this coordinate does not change.
+    With `constant` c > 0, vectors are scaled to at most length √(1 − c²), and c is appended as a last coordinate. The
+    class sum of this coordinate is c times the number of records of the class. It does not change if one record of a
+    class replaces another.
     """
 
     mean: Array
@@ -71,7 +71,7 @@ class Scaling:
         return replace(plain, length=max(float(np.median(np.linalg.norm(plain.along(pool), axis=1))), 1e-12))
 
     def along(self, features: Array) -> Array:
-        """Return the coordinates along `axes` of `features` (samples, features) minus `mean`: (samples, dimensions).
+        """Return the coordinates (samples, dimensions) along `axes` of `features` (samples, features) minus `mean`.
 
         Sums are over integers and exact. If `axes` is None, the result is `features` minus `mean`.
         """
@@ -82,10 +82,10 @@ class Scaling:
         return along
 
     def units(self, features: Array) -> Units:
-        """Map `features` (samples, features) to vectors of at most unit length: (samples, dimensions).
+        """Map `features` (samples, features) to vectors of at most unit length, as integers in units of 1/`UNIT`.
 
-        Their coordinates are integers in units of 1/`UNIT`. If `constant` is positive, there is one more dimension.
-        Each vector depends on its own sample alone.
+        The result is (samples, dimensions), or (samples, dimensions + 1) if `constant` is positive. Each vector depends
+        on its own sample alone.
         """
         share = float(np.sqrt(1 - self.constant**2))
         dimensions = features.shape[1] if self.axes is None else self.axes.shape[1]

@@ -32,9 +32,9 @@ _BUDGET = 1 - 1e-9
 class IndividualNearest(GaussianSums):
     """Ind-kNN: near private records vote with their labels on `queries` public samples.
 
-    The radius of a query is its distance to its `neighbours`-th nearest sample of the pool, and records within it vote.
-    All votes of a record together have a squared L2 norm of at most 1, its budget, and no negative entries. So
-    replacing the record changes them by at most 2 in squared L2 norm.
+    The radius of a query is its distance to its `neighbours`-th nearest sample of the pool. Records within the radius
+    vote on the query. A record has a budget: the squared L2 norm of all its votes together is at most 1. Votes are not
+    negative, so replacing a record changes the sums of votes by at most 2 in squared L2 norm.
     """
 
     squared_changes = 2.0, 1.0

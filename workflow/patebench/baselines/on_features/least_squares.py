@@ -1,12 +1,14 @@
 """Least squares on features (Mehta et al., TMLR 2023): class sums with noise, and a covariance.
 
-A record has the vector v with a constant c as last coordinate. The class sums Σ v ⊗ e_y are released with noise, and
-regressed on n times the mean of v·v', with n the number of records as estimated from the constants. The mean of v·v' is
-computed from the pool, or Σ v·v' is released with noise too, as in the paper (DP-LS).
+Each record is a vector v whose last coordinate is a constant c, and has a class y. The class sums Σ v ⊗ e_y, with e_y
+the one-hot vector of y, are released with noise. They are regressed on n times the mean of v·v', where the number n of
+records is estimated from the constants. The mean of v·v' is computed from the pool, or Σ v·v' is released with noise
+too, as in the paper (DP-LS).
 
-Along principal axis i of the mean, of variance a, the sum n·a·w + N(0, σ² + r·n·a) determines the weight w, which has
-the prior N(0, τ²·aᵖ). σ² is the variance of the noise, r·n·a the sampling variance of the records. r, p and τ maximise
-the evidence (MacKay 1992), which is computed from the releases alone, so choosing them needs no labels.
+Let a be an eigenvalue of this mean. Along its principal axis, the class sum n·a·w + N(0, σ² + r·n·a) determines the
+weight w, which has the prior N(0, τ²·aᵖ). σ² is the variance of the noise, and r·n·a the sampling variance of the
+records. r, p and τ maximise the evidence (MacKay 1992). The evidence is computed from the releases alone, so choosing
+them needs no labels.
 """
 
 from dataclasses import dataclass
@@ -35,7 +37,7 @@ _ERRORS, _POWERS, _VARIANCES = (0.25, 1.0, 4.0, 16.0), (-1.0, -0.5, 0.0, 0.5, 1.
 
 @dataclass(frozen=True, kw_only=True)
 class LeastSquares(GaussianSums):
-    """Least squares from noisy class sums of the private records, with the covariance of the public pool."""
+    """Least squares: a linear classifier from noisy class sums of the private records and the pool's covariance."""
 
     squared_changes = 4 * (1 - CONSTANT**2), 1.0
 
@@ -52,8 +54,8 @@ class LeastSquares(GaussianSums):
     def _covariance(self, units: Units, pool: Units, records: float, rng: np.random.Generator) -> Array:
         """Return an estimate of the mean outer product (features, features) of the private vectors.
 
-        This class computes it from the vectors `pool` of public samples. A subclass may release it from the private
-        vectors `units`, with noise by `rng`, and divide by the noisy number of `records`.
+        Here it is that of the vectors `pool` of public samples. `PrivateLeastSquares` releases it from the private
+        vectors `units`, with noise by `rng`, and divides the sum by the noisy number of `records`.
         """
         return outer_sums(pool) / len(pool)
 
@@ -103,8 +105,8 @@ def _fit_linear(noisy_sums: Array, noise: float, covariance: Array, scaling: Sca
 def _posterior_weights(sums: Array, variance: Array, records: float, noise: float) -> Array:
     """Return the regression weights (axes, classes) under the prior and error variances that maximise the evidence.
 
-    `sums` (axes, classes) are the noisy class sums along the principal axes, and `variance` (axes,) the variances of
-    the features along them. `records` is the number of records, and `noise` the standard deviation of the noise on
+    `sums` (axes, classes) are the noisy class sums along the principal axes, and `variance` (axes,) the mean squares of
+    the vectors along these axes. `records` is the number of records, and `noise` the standard deviation of the noise on
     `sums`.
     """
     best: tuple[float, Any] = (-np.inf, None)

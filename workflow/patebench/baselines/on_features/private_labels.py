@@ -31,7 +31,10 @@ _PRIOR_SHARE = 0.25
 
 @dataclass(frozen=True, kw_only=True)
 class LabelMethod(FeatureMethod):
-    """Method for private labels of public samples: record i is sample i of the pool, and only its label is private."""
+    """Base class of methods for label DP: the samples of the pool are public, and only their labels are private.
+
+    Record i is sample i of the pool. ε holds for one replaced label.
+    """
 
     adjacency = Adjacency.REPLACE_LABEL
     accounted = ("basic", "basic", "Dwork & Roth 2014, Theorem 3.6 and Corollary 3.15, for one replaced label")
@@ -141,7 +144,7 @@ def draw(probabilities: Array, rng: Rng) -> NDArray[np.int64]:
 
 
 def _cluster_pool(pool: Array, clusters: int) -> tuple[Labels, Array]:
-    """Cluster the pool's features `pool`; return the cluster of each sample (samples,) and the mean of each cluster.
+    """Cluster the pool's features `pool`; return the samples' clusters (samples,) and the means (clusters, features).
 
     Raises PatebenchError if the number `clusters` exceeds that of the samples.
     """

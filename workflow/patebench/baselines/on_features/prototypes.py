@@ -66,9 +66,9 @@ class ClassMeans(GaussianSums):
 class PublicPrototypes(FeatureMethod):
     """DPPL-Public: `prototypes` public samples per class, drawn by the exponential mechanism.
 
-    One draw per class returns all its prototypes, with probability ∝ exp(η · utility), where η = 1/`noise`. Adding or
-    removing a record changes only the utilities of its class, all in one direction, by at most 1, so ε = η for all
-    classes together. Replacing a record is one removal and one addition, so ε = 2η. δ is not used.
+    For each class, one draw returns all prototypes, with probability ∝ exp(η · utility), where η = 1/`noise`. Adding or
+    removing a record changes only the utilities of its class, all in one direction, by at most 1. So ε = η for all
+    classes together. Replacing a record is one removal and one addition, so ε = 2η. `delta` is not used.
     """
 
     accounted = ("pure", "pure", "McSherry & Talwar 2007, monotone utility; parallel composition over classes")
@@ -96,10 +96,10 @@ class PublicPrototypes(FeatureMethod):
         return Fitted(similarity, f"{plural(self.prototypes, 'public prototype')} per class", classes * self.prototypes)
 
     def choose(self, scores: Array, rng: np.random.Generator) -> NDArray[np.intp]:
-        """Return positions in the pool (classes, prototypes), drawn by the exponential mechanism for each class.
+        """Return the positions (classes, prototypes) in the pool of prototypes drawn by the exponential mechanism.
 
         `scores` (pool, classes) are the scores of public samples for each class; one record changes the scores of its
-        class by at most 1. These positions are all that the method releases about the records.
+        class by at most 1. The returned positions are all that the method releases about the records.
         """
         count = min(self.prototypes, len(scores))
         rank = np.arange(count - 1, len(scores))
@@ -114,16 +114,18 @@ class PublicPrototypes(FeatureMethod):
 
 
 def _directions(vectors: Array) -> NDArray[np.float32]:
-    """Scale each of `vectors` to length 1, independently of the others; coordinates are in units of 1/`_SHORT`."""
+    """Scale each of `vectors` to length 1, independently of the others; return them in units of 1/`_SHORT`.
+
+    A vector shorter than 1/16 stays shorter than 1.
+    """
     units = np.empty(vectors.shape, np.float32)
-    # Lengths are in units of 1/`_SHORT`. A vector shorter than 1/16 stays shorter than 1.
     for rows in blocks(len(vectors)):
         units[rows] = clipped(vectors[rows] * _LONG, unit=_SHORT)
     return units
 
 
 def _similarity_range(public: NDArray[np.float32]) -> tuple[float, float]:
-    """Return the similarities that become the scores 0 and 1: two quantiles of the similarities within `public`."""
+    """Return the similarities that become the scores 0 and 1: quantiles of those between `public` samples."""
     some = public[:1000]
     similar = (some @ some.T)[np.triu_indices(len(some), 1)] / _SHORT**2
     low, high = np.quantile(similar, _CLIPPED) if len(similar) else (0.0, 1.0)
@@ -131,10 +133,10 @@ def _similarity_range(public: NDArray[np.float32]) -> tuple[float, float]:
 
 
 def _class_scores(public: NDArray[np.float32], records: NDArray[np.float32], low: float, high: float) -> Array:
-    """Return the score of each sample in `public` for one class: a sum over the private `records` of the class.
+    """Return the scores (samples,) of the samples in `public` for one class, whose private records are `records`.
 
-    The summands are similarities, clipped and scaled so that `low` becomes 0 and `high` 1. All vectors are in grid
-    units.
+    A score is a sum over the records. A summand is the similarity of record and sample, clipped to `low` … `high` and
+    scaled to 0 … 1. All vectors are in units of 1/`_SHORT`.
     """
     total = np.zeros(len(public))
     for start in range(0, len(records), _BLOCK):
