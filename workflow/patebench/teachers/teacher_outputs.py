@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 class SoftVotes:
-    """Sum over teachers of class probabilities, softened at each temperature: (temperatures, queries, classes)."""
+    """Sums over teachers of class probabilities that are softened at `temperatures`, for distillation.
+
+    `sums` has shape (temperatures, queries, classes).
+    """
 
     def __init__(self, temperatures: Sequence[float], queries: int, classes: int) -> None:
         self.temperatures = tuple(temperatures)
@@ -38,9 +41,10 @@ class SoftVotes:
 
 
 def finite_log_probabilities(teachers: "TrainedTeachers", queries: NDArray[Any]) -> NDArray[np.floating]:
-    """Return the teachers' log-probabilities (teachers, queries, classes), uniform over the classes if one is NaN.
+    """Return the teachers' log-probabilities (teachers, queries, classes), with uniform ones in place of NaN.
 
-    A teacher whose training has diverged computes NaN. It still votes, and the other teachers' outputs stay usable.
+    A teacher whose training has diverged computes NaN. If one class is NaN, all classes of this query become equally
+    likely, so that sums over teachers stay finite.
     """
     log_p = teachers.log_probabilities(queries)
     return np.where(np.isnan(log_p).any(axis=2, keepdims=True), -np.log(log_p.shape[2]), log_p).astype(log_p.dtype)
@@ -65,10 +69,10 @@ _MOST = float(np.finfo(np.float16).max)
 
 
 class TeacherKnowledge:
-    """Class probabilities and hints of each teacher of a chunk on the pool, for PET-DL.
+    """Store of the outputs of a chunk's teachers on the public queries, from which PET-DL's student learns.
 
-    Probabilities are (teachers, queries, classes). Hints, the outputs of one layer, are (teachers, queries, features).
-    `wanted` is the name of that layer, `PROBABILITIES` to store no hints, or None to store nothing.
+    Class probabilities are (teachers, queries, classes). Hints, the outputs of one hidden layer, are (teachers,
+    queries, features). `wanted` is the name of that layer, `PROBABILITIES` to store no hints, or None to store nothing.
     """
 
     def __init__(self, wanted: str | None) -> None:

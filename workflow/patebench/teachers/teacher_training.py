@@ -94,7 +94,7 @@ def train(
 def _train_stacks(
     template: Network, shards: Sequence[Shard], seeds: Sequence[int], done: Done
 ) -> Iterator[tuple[list[int], Stack]]:
-    """Train networks in stacks, one stack per number of training steps, and yield as `train` does."""
+    """Train networks in stacks, one stack for each number of training steps, and yield as `train` does."""
     groups: dict[int, list[int]] = defaultdict(list)
     for position, (_, y) in enumerate(shards):
         groups[steps(len(y), template.recipe)].append(position)
@@ -108,7 +108,10 @@ def _train_stacks(
 def _untrained_stack(
     template: Network, shards: Sequence[Shard], seeds: Sequence[int], members: Sequence[int], positions: Sequence[int]
 ) -> Stack:
-    """Return an untrained stack of the teachers at `positions`; those not in `members` are placeholders."""
+    """Return an untrained stack of the teachers at `positions`, in which only `members` get their own shards.
+
+    The others are placeholders: they are trained on dummy samples, and the results of the stack omit them.
+    """
     x, y = shards[members[0]]
     # A stack always has the same shape: the shape changes rounding, and without placeholders it would depend on the
     # sizes of the shards, which may be private.
@@ -121,10 +124,10 @@ def _untrained_stack(
 def _train_in_halves(
     build: Callable[[Sequence[int]], Stack], members: Sequence[int], positions: list[int], earlier: int, done: Done
 ) -> Iterator[tuple[list[int], Stack]]:
-    """Train the teachers at `positions` as one stack, halved until it fits into memory; yield as `train` does.
+    """Train the teachers at `positions` as one stack or, if it does not fit into memory, each half of them separately.
 
-    `build` returns the untrained stack. Teachers that are not in `members` are placeholders. `earlier` is the number of
-    teachers that are trained already.
+    Yields as `train` does. `build` returns the untrained stack of the teachers at given positions. Teachers that are
+    not in `members` are placeholders. `earlier` is the number of teachers that are trained already.
     """
     member_positions = [position for position in positions if position in members]
     if not member_positions:
