@@ -26,12 +26,21 @@ Backward = Callable[[Tensor, Tensor], None]
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a student's training; `noise` is the standard deviation of the noise divided by the clipping norm.
+    """Settings of a student's training.
 
-    `clip` bounds the contribution of one teacher. Depending on the form, it bounds a loss (B in the paper), or the norm
-    of a gradient or of softened outputs. `hint_clip` bounds the norm of hints (outputs of a hidden layer). If
-    `weighted`, a teacher's contribution is weighted by its confidence. The student is trained on the first `samples`
-    samples of the pool; if None, on all.
+    Parameters
+    ----------
+    noise : standard deviation of the noise divided by the clipping norm
+    hint_epochs : number of epochs in which the student learns hints (outputs of a hidden layer of the teachers)
+    distillation_epochs : number of epochs in which the student then learns the teachers' softened outputs
+    batch : number of samples per step
+    clip : bound on the contribution of one teacher: on its loss in the published form (B in the paper), and on the norm
+        of its gradient or of its softened outputs in the other forms
+    hint_clip : bound on the norm of a teacher's hints, if the form releases hints
+    temperature : temperature at which outputs are softened
+    weighted : True to weight a teacher's contribution by its confidence
+    samples : number of samples of the pool, from the first, on which the student is trained; None for all
+    learning_rate : maximum of the one-cycle learning rate
     """
 
     noise: float
@@ -55,10 +64,10 @@ def _generator(seed: int, *names: str | int) -> torch.Generator:
 
 
 class Form(ABC):
-    """Variant ("form") of PET-DL (Sun et al. 2019), which trains a student on noisy outputs of teachers.
+    """Base class of the variants ("forms") of PET-DL (Sun et al. 2019), which train a student on outputs of teachers.
 
-    `kind` is the kind of its bound on ε, such as worst case, and `source` cites the theorems. `augments` is True if
-    images are augmented in distillation.
+    `kind` states whether the bound on ε is a worst case or only claimed, and `source` cites its theorems. `augments` is
+    True if images are augmented in distillation.
     """
 
     defaults: ClassVar[Settings]
@@ -68,15 +77,19 @@ class Form(ABC):
 
     @abstractmethod
     def releases(self, settings: Settings, samples: int) -> dict[Summand, int]:
-        """Return the number of noisy sums per kind of vector (`Summand`) in a training on `samples` public samples."""
+        """Return the number of noisy sums that a training on `samples` public samples releases, by kind of vector.
+
+        See `Summand` for the kinds.
+        """
 
     @abstractmethod
     def gradients(
         self, student: PetdlStudent, knowledge: Knowledge, settings: Settings, rng: torch.Generator
     ) -> tuple[Backward, Backward]:
-        """Return two functions that set the gradients of `student` for a batch, for hint learning and distillation.
+        """Return two functions, for hint learning and distillation, that set the gradients of `student` for a batch.
 
-        `knowledge` are the teachers' outputs, and all noise is drawn from the generator `rng`.
+        They are called with the samples of the batch and their positions in the pool. `knowledge` contains the
+        teachers' outputs, and `rng` draws all noise.
         """
 
     def clip_of(self, summand: Summand, settings: Settings) -> float:
@@ -84,9 +97,9 @@ class Form(ABC):
         return settings.clip
 
     def release(self, vectors: Tensor, summand: Summand, settings: Settings, rng: torch.Generator) -> Tensor | None:
-        """Return the noisy sum of `vectors` (teachers, features) as this form would release it; audits call this.
+        """Return the noisy sum over teachers of `vectors` (teachers, features), computed as in training, for audits.
 
-        `summand` is the kind of the vectors; noise is drawn from `rng`. Returns None if the form releases no sums of
+        `summand` is the kind of the vectors; `rng` draws the noise. Returns None if the form releases no sums of
         vectors.
         """
         return None
@@ -104,10 +117,10 @@ class Form(ABC):
     ) -> None:
         """Train `student` by hint learning, then by distillation, on public samples and the teachers' outputs for them.
 
-        `x` are the standardised samples, and `knowledge` the teachers' outputs. Both trainings use AdamW with a
-        one-cycle learning rate. `after_epoch` is called after each epoch of distillation, with the number of these
-        epochs so far. `seed` determines batches and noise; other values of `noises` give other noise with the same
-        batches.
+        `x` (samples, …) are the standardised samples, and `knowledge` the teachers' outputs. Both trainings use AdamW
+        with a one-cycle learning rate. `after_epoch` is called after each epoch of distillation, with the number of
+        these epochs so far. `seed` determines batches and augmentation; `seed` and `noises` together determine the
+        noise. So trainings that differ only in `noises` have the same batches and different noise.
         """
         hint, distil = self.gradients(student, knowledge, settings, _generator(seed, "noise", noises))
         stages = (
@@ -144,9 +157,10 @@ class Form(ABC):
     def settled(self, options: Mapping[str, Any], samples: int, hints: bool) -> Settings:
         """Return complete settings: those in `options` that are not None, and the form's defaults for the others.
 
-        `samples` is the size of the pool, and `hints` is True if the teachers' hints are available. If `options`
-        contain a target `epsilon` with its `delta`, `noise` is the least noise that reaches it. Raises PatebenchError
-        for more samples than the pool contains, for hint learning without hints, or for a target that no noise reaches.
+        `samples` is the size of the pool, and `hints` is True if the teachers' hints are available; without them, the
+        default is no hint learning. If `options` contain a target `epsilon` with its `delta`, `noise` is the least
+        noise that reaches it. Raises PatebenchError for more samples than the pool contains, if `options` request hint
+        learning without hints, or if no noise reaches the target.
         """
         names = {field.name for field in fields(Settings)}
         chosen = {name: value for name, value in options.items() if name in names and value is not None}

@@ -20,7 +20,7 @@ from patebench.petdl.student import Knowledge, PetdlStudent
 
 
 class NoisyKnowledge(Form):
-    """Form that releases, per sample, a noisy sum of the teachers' clipped outputs and, if used, one of their hints."""
+    """Form that releases noisy sums of the teachers' clipped outputs and, if used, of their hints: one per sample."""
 
     defaults = Settings(noise=20.0, hint_epochs=0, distillation_epochs=100, batch=64)
     kind = Kind.WORST_CASE

@@ -22,9 +22,9 @@ _ROUNDING = 1e-14
 
 
 class Summand(Enum):
-    """Kind of vector that each teacher contributes to a noisy sum.
+    """Kind of vector that each teacher contributes to a noisy sum; it determines the sensitivity of the sum.
 
-    The value of a member is the squared L2 sensitivity of the sum for clipping norm 1, if one teacher is replaced.
+    The value is the squared L2 sensitivity for clipping norm 1, if the vector of one teacher is replaced.
     """
 
     VECTOR = 4.0  # of any sign

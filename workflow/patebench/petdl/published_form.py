@@ -48,9 +48,9 @@ class PublishedForm(Form):
 
 
 def weights(knowledge: Knowledge, rows: Tensor, settings: Settings) -> Tensor:
-    """Return the weight (teachers, rows) of each teacher's loss for the samples at the positions `rows` (rows,).
+    """Return the weights (teachers, rows) of the teachers' losses for the samples at the positions `rows` (rows,).
 
-    For each sample, weights have the mean 1 over teachers. They are proportional to the teachers' confidences
+    For each sample, the mean of the weights over teachers is 1. They are proportional to the teachers' confidences
     (`Knowledge.confidence`) if `settings.weighted`, and equal otherwise.
     """
     if not settings.weighted:
@@ -62,7 +62,7 @@ def weights(knowledge: Knowledge, rows: Tensor, settings: Settings) -> Tensor:
 def aggregated(losses: Tensor, weights: Tensor, settings: Settings, rng: torch.Generator) -> Tensor:
     """Return the noisy loss of a batch, Equation (4) of the paper: the mean of the teachers' clipped losses plus noise.
 
-    A teacher's loss is the mean over samples of `losses` · `weights`, both (teachers, samples). `rng` is a generator.
+    A teacher's loss is the mean over samples of `losses` · `weights`, both (teachers, samples). `rng` draws the noise.
     """
     means = (losses * weights).mean(1)
     clipped = means / (means.detach().abs() / settings.clip).clamp_min(1)

@@ -68,11 +68,11 @@ _AT_ONCE = 500
 
 
 class PetdlStudent:
-    """Student network: a `conv_net` of the given `width`; its layer `guided` learns the teachers' hints (FitNets).
+    """Student network: a `conv_net` of the given `width`, whose layer `guided` learns the teachers' hints (FitNets).
 
-    A regressor, which is a 1×1 convolution, maps the outputs of that layer to hints with `features` features. Samples
-    are standardised by the public `pool`, and batch normalisation uses only public samples. The student computes in
-    bfloat16 if that is faster (`compute_dtype_for`).
+    In hint learning, a regressor (1×1 convolution) maps the outputs of that layer to hints with `features` features.
+    Samples are standardised by the public `pool`, and batch normalisation uses only public samples. The student
+    computes in bfloat16 if that is faster (`compute_dtype_for`).
     """
 
     def __init__(self, pool: Tensor, classes: int, width: int, *, guided: str, features: int, seed: int) -> None:
