@@ -1,8 +1,8 @@
 """Choice of the device on which a process trains, and of the precision of networks.
 
-The device is a GPU that no other process on this machine has claimed, or the CPU. All training code gets it from
-`device()`, so a process never uses a second GPU. Networks compute in bfloat16 (autocast) if the device does so
-natively, and otherwise in single precision.
+The device is a GPU, if possible one that no other process on this machine has claimed, or else the CPU. All training
+code gets it from `device()`, so a process never uses a second GPU. Networks compute in bfloat16 (autocast) if the
+device does so natively, and otherwise in single precision.
 """
 
 import ctypes
@@ -51,7 +51,7 @@ def device() -> torch.device:
 
 
 def claim(gpu_names: Sequence[str], folder: Path | None = None) -> int | None:
-    """Claim the first GPU of `gpu_names` that no other process has claimed; return its index, or None if all are.
+    """Claim the first GPU of `gpu_names` that no other process has claimed; return its position, or None without one.
 
     A claim is a lock on a file in `folder`, by default the temporary folder. It lasts until `release`, or until the
     process ends. A GPU whose lock file cannot be opened or locked counts as claimed.

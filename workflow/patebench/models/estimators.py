@@ -95,11 +95,11 @@ _SHARPNESS = 10.0
 
 
 class LinearHead:
-    """Ridge regression from an encoder's feature vectors (samples, features) to classes.
+    """Learner by ridge regression from an encoder's feature vectors (samples, features) to classes.
 
     A teacher has fewer samples than there are features, so the regression is solved in its dual form, over the samples.
-    The leave-one-out residuals follow in closed form (Hastie, Tibshirani & Friedman 2009, *The Elements of Statistical
-    Learning*, section 7.10), and the penalty with the least leave-one-out error is used. No random numbers are drawn.
+    The penalty is the one with the least leave-one-out error, which has a closed form (Hastie, Tibshirani & Friedman
+    2009, *The Elements of Statistical Learning*, section 7.10). No random numbers are drawn.
     """
 
     def __init__(self, recipe: Recipe, classes: int) -> None:

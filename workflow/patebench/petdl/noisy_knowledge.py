@@ -1,4 +1,4 @@
-"""PET-DL with noisy outputs: release the noisy sum of the teachers' outputs once per public sample, then train on it.
+"""PET-DL with noisy outputs: release a noisy sum of the teachers' outputs per public sample, then train on the sums.
 
 For every sample, each teacher's softened output, a vector without negative entries, is clipped to the norm S. The sum
 over teachers gets Gaussian noise of standard deviation zS. Hints are clipped to another norm, `hint_clip`, and get

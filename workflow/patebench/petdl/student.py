@@ -112,7 +112,7 @@ class PetdlStudent:
             return self.net(x).float()
 
     def samples(self, x: Tensor) -> Tensor:
-        """Return a standardised copy of samples `x` on the student's device."""
+        """Return a standardised copy of samples `x` (samples, …), on the student's device."""
         return self.standardise(x.to(self.device))
 
     @torch.no_grad()

@@ -79,8 +79,8 @@ def unsure_prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArr
 
     Confidence is the student's highest class probability. The method follows Zhdanov 2019, *Diverse mini-batch active
     learning*. k-means clusters the 10 · `queries` least confident samples, each with the weight 1 − confidence. Each
-    query is the sample nearest to the mean of a cluster. Without clusters, the least confident samples are often
-    near-duplicates or outliers. If private records vote on their nearest query, such queries get few votes, and noise
+    query is the sample nearest to the mean of a cluster. The least confident samples alone would often be
+    near-duplicates or outliers. Such queries get few votes if private records vote on their nearest query, so noise
     hides their labels. `seed` is not used.
     """
     features, predictions = state.features, state.predictions

@@ -2,8 +2,8 @@
 
 The EMA of the student's weights (a mean teacher, Tarvainen & Valpola 2017) predicts labels for weakly augmented samples
 of the pool (weak views). Where the EMA is confident, the student learns its label on a strong view. The confidence
-threshold falls during training: the EMA becomes right about most samples, and samples below the threshold are never
-learnt. On large pools, labels that look wrong are removed first (`cleaned`).
+threshold falls during training, because the EMA becomes right about most samples, and those below the threshold would
+never be learnt. On large pools, labels that look wrong are removed first (`cleaned`).
 
 If records voted on clusters of the pool and the noisy counts were released as a table, `trainer_in_clusters` uses all
 counts. It scales the EMA's predictions in each cluster so that their mean moves towards the class shares in the
@@ -50,7 +50,8 @@ class ClusterAlignment(nn.Module):
     """Module that scales predicted class probabilities so that their mean in each cluster moves towards target shares.
 
     `clusters` (samples,) is the cluster of each sample of the pool. `shares` (clusters, classes) are the target shares
-    of the classes in each cluster, and `guessed` (clusters, classes) the moving averages of mean predictions.
+    of the classes in each cluster, and `guessed` (clusters, classes) the moving average of the predictions in each
+    cluster.
     """
 
     clusters: Tensor

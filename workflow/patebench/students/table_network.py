@@ -107,7 +107,10 @@ class Finetuner(MirrorTrainer):
         super().__init__(data, "efficientnet-lite0", build_pretrained, recipe, self._loss, seed)
 
     def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
-        """Return the mean cross-entropy to the targets of the samples at `rows`; update their averaged predictions."""
+        """Return the mean cross-entropy of `logits` (batch, classes) to the targets of the samples at `rows` (batch,).
+
+        The averages of the network's predictions for these samples are updated.
+        """
         rows, predicted = rows.cpu(), logits.detach().softmax(1).cpu()
         seen = self.seen[rows][:, None]
         mixed = torch.where(seen, torch.lerp(self.targets[rows], self.averages[rows], _OWN), self.targets[rows])

@@ -75,7 +75,7 @@ def _vote_weights(squared_distances: Array, squared_radii: Array) -> Array:
 
 
 def _within_budget(votes: Array) -> Units:
-    """Cut `votes` (records, queries) so that the squared weights of each record add up to at most its budget.
+    """Reduce `votes` (records, queries) so that the squared weights of each record add up to at most the budget.
 
     The vote that would exceed the budget is reduced, and later votes of the record become 0. The result is in grid
     units.

@@ -4,11 +4,11 @@ DPPL-Mean: the authors estimate each mean in several steps (CoinPress, Biswas et
 pool's mean are clipped and summed once. A sample belongs to the class whose sum is nearest by cosine, as in the paper,
 so the number of records in a class is not needed.
 
-DPPL-Public: the exponential mechanism chooses public samples as prototypes of a class. The utility of K public samples
-for a class is the smallest of their scores; the score of a public sample is the sum over the class's private records of
-their similarity to it, clipped and scaled to 0 … 1. The K samples are drawn together, with probability proportional to
-e^(η·utility): first the lowest-ranked one, at rank j with weight C(j − 1, K − 1), and then the others among the better
-ones (DPPL-Public Top-K). Proof: docs/explanation/proofs-systems.md, "Methods on public features".
+DPPL-Public: the exponential mechanism chooses public samples as prototypes of a class. The score of a public sample for
+a class is a sum over the private records of the class: their similarity to the sample, clipped and scaled to 0 … 1. The
+utility of K public samples is the smallest of their scores. The K samples are drawn together, with probability
+proportional to e^(η·utility): first the lowest-ranked one, at rank j with weight C(j − 1, K − 1), and then the others
+among the better ones (DPPL-Public Top-K). Proof: docs/explanation/proofs-systems.md, "Methods on public features".
 """
 
 from dataclasses import dataclass
@@ -96,10 +96,11 @@ class PublicPrototypes(FeatureMethod):
         return Fitted(similarity, f"{plural(self.prototypes, 'public prototype')} per class", classes * self.prototypes)
 
     def choose(self, scores: Array, rng: np.random.Generator) -> NDArray[np.intp]:
-        """Return the positions (classes, prototypes) in the pool of prototypes drawn by the exponential mechanism.
+        """Draw the prototypes of each class by the exponential mechanism; return their positions in the pool.
 
-        `scores` (pool, classes) are the scores of public samples for each class; one record changes the scores of its
-        class by at most 1. The returned positions are all that the method releases about the records.
+        Positions are (classes, prototypes). `scores` (pool, classes) are the scores of public samples for each class;
+        one record changes the scores of its class by at most 1. The returned positions are all that the method releases
+        about the records.
         """
         count = min(self.prototypes, len(scores))
         rank = np.arange(count - 1, len(scores))
