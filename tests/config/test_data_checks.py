@@ -109,6 +109,13 @@ def test_the_owners_of_a_file_suit_the_private_part(
     assert [place for _, place in faults(settings(arrays(tmp_path), ensembles=ensembles))] == [where]
 
 
+def test_owners_in_the_file_need_no_other_file(tmp_path: Path) -> None:
+    ensembles = [{"teachers": 5, "model": "logistic", "partition": "hash-owners"}]
+    validate(settings(arrays(tmp_path, owner=np.arange(30) % 5), ensembles=ensembles))
+    place = ("missing", "experiments.demo.ensembles[0].partition.owners")
+    assert faults(settings(arrays(tmp_path), ensembles=ensembles)) == [place]
+
+
 def test_all_faults_of_a_table_are_named_at_once(tmp_path: Path) -> None:
     """Refuse six teachers for ten private records of five people."""
     header = "person,age,sex,state\n"

@@ -40,7 +40,8 @@ class Data:
     classes : number or names of the classes, if declared.
     copy_of : built-in data set of which this one is a modified copy, or None.
     declared : pairs of a configuration key ("table" or "images") and its value as JSON text.
-    names_owners : True if a column of a declared table contains the owner of each record.
+    names_owners : True if a column of a declared table contains the owner of each record; None if this depends on
+        columns of an index or arrays of a file.
     features : encoders whose outputs replace the images; () to keep the images.
     long_tail : numbers of private samples of the first and of the last class. From class to class, the numbers fall
         exponentially. None to use all samples.
@@ -52,7 +53,7 @@ class Data:
     classes: ClassParameters = _CLASSES
     copy_of: str | None = None
     declared: tuple[tuple[str, str], ...] = ()
-    names_owners: bool = False
+    names_owners: bool | None = False
     features: tuple[str, ...] = ()
     long_tail: tuple[int, ...] | None = None
 

@@ -310,7 +310,7 @@ class _Expansion:
         If owners are given, but `partition` ignores them, add a warning to the run.
         """
         by_owner = PARTITIONS.fact(partition.strategy, "parameter") == "owners"
-        if by_owner and partition.owners is None and not data.names_owners:
+        if by_owner and partition.owners is None and data.names_owners is False:
             line = (
                 f"the key is missing; the strategy '{partition.strategy}' needs it, or a table with a declared owner"
                 " column"

@@ -434,7 +434,7 @@ class Run:
 
         The job is called `stage`/`job`; by default, `job` is `folder`. `record_kind` is the kind of the file if figures
         and tables read it. If several experiments add the same file, the lists of the option `merged_option` are
-        merged. Without such a list, PatebenchError is raised if the options differ.
+        merged. Raises PatebenchError if other options differ.
         """
         target = f"{folder}/{file}"
         known = self.options.get(target)
@@ -442,10 +442,14 @@ class Run:
             self.jobs.append(f"{stage}/{job or folder}")
             if record_kind:
                 self.records.setdefault(record_kind, []).append(target)
-        elif merged_option and merged_option in options:
-            options = {**options, merged_option: tuple(sorted({*known[merged_option], *options[merged_option]}))}
-        elif known != options:
-            raise PatebenchError(f"two experiments make {target} with different settings; give both the same settings")
+        else:
+            if merged_option in options:
+                merged = {merged_option: tuple(sorted({*known[merged_option], *options[merged_option]}))}
+                known, options = {**known, **merged}, {**options, **merged}
+            if known != options:
+                raise PatebenchError(
+                    f"two experiments make {target} with different settings; give both the same settings"
+                )
         self.options[target] = options
 
     def job_names(self) -> list[str]:

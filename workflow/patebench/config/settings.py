@@ -172,8 +172,10 @@ class DatasetSettings(ClassParameters):
         return self.copy_of if reads_own_files(self.loader) else self.loader
 
     @property
-    def names_owners(self) -> bool:
-        """Return True if the declaration of the table names a column with the owner of each record."""
+    def names_owners(self) -> bool | None:
+        """Return True if the data set names the owner of each record, and None if only its file says that."""
+        if self.index is not None or self.loader == "npz":
+            return None
         return self.table is not None and self.table.owner is not None
 
 

@@ -25,7 +25,7 @@ from patebench.core.text import plural
 from patebench.data import DATASETS, known_outline, outline_of, reads_own_files
 from patebench.data.dataset import Outline, check_numbers
 from patebench.data.division import check_shift
-from patebench.data.partitions import assigns_people, check_teachers, read_owners
+from patebench.data.partitions import PARTITIONS, assigns_people, check_teachers, read_owners
 from patebench.mechanisms import MECHANISMS
 from patebench.models import MODELS, RECIPES, on_queries
 from patebench.petdl import FORMS
@@ -190,7 +190,7 @@ def _check_public(where: str, settings: ExperimentSettings, name: str, known: Ou
 
 
 def _check_ensembles(where: str, settings: EnsembleSettings, mode: Mode, data: Data, known: Outline) -> None:
-    """Raise PatebenchError if a file of owners is invalid or there are too many teachers.
+    """Raise PatebenchError if owners are missing, their file is invalid or there are too many teachers.
 
     There may be at most as many teachers as private samples. If all records of an owner go to one teacher, there may be
     at most as many teachers as owners.
@@ -200,6 +200,9 @@ def _check_ensembles(where: str, settings: EnsembleSettings, mode: Mode, data: D
         with located(f"{where}.partition.owners"):
             check_numbers("owners", owners := read_owners(Path(partition.owners)), known.private)
         people = len(np.unique(owners))
+    elif PARTITIONS.fact(partition.strategy, "parameter") == "owners" and people is None:
+        line = f"the strategy '{partition.strategy}' needs the owner of each record, but {data.name} names none; give"
+        raise PatebenchError(f"{line} a .npy file as `owners`", code="missing", where=f"{where}.partition.owners")
     whole_people = assigns_people(partition.strategy) and not on_queries(settings.model)
     with located(f"{where}.teachers"):
         check_teachers(max(settings.teachers), known.private, people if whole_people else None)
