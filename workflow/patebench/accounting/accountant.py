@@ -32,15 +32,15 @@ _ROUNDING = 1e-12  # relative rounding error of a failure probability
 
 @dataclass(frozen=True, kw_only=True)
 class Accountant(ABC):
-    """Base class of accountants, which bound ε by a theorem.
+    """Base class of accountants. An accountant bounds ε by one theorem.
 
     Parameters
     ----------
     name : name of the accountant
     kind : kind of its bounds: worst case, data-dependent or sanitised
     source : citation of the paper and the theorem
-    discrete : reason why the theorem also holds for discrete noise of the same scale; or another accountant for
-        discrete noise; or None if the theorem may not hold for discrete noise
+    discrete : text, if the theorem also holds for discrete noise of the same scale: the reason. Accountant: the one to
+        use for discrete noise instead. None: the theorem may not hold for discrete noise
     adaptive : True if the theorem also holds when earlier answers determine later queries
     failure : function of T that returns the probability that the theorem fails on the first T queries; this probability
         is subtracted from δ
@@ -48,8 +48,8 @@ class Accountant(ABC):
         entry in `_LABELS`, or `name`
     variant : True for a variant of another accountant that serves only for comparison
     exact : True if the accountant computes the exact data-dependent divergence instead of an upper bound
-    added : accountant by the same theorem for neighbours that add or remove a teacher's votes instead of replacing
-        them, or None
+    added : accountant by the same theorem if neighbours add or remove a teacher's votes instead of replacing them;
+        None if there is none
     """
 
     name: str
@@ -73,10 +73,10 @@ class Accountant(ABC):
         """Return the bounds on ε at `delta`: for each T in `queries`, one or more bounds for the first T queries."""
 
     def bounds_of_both(self, queries: Sequence[int], delta: float) -> list[Bound]:
-        """Return the bounds on ε at `delta` for replaced votes and, if `added` is set, for added or removed votes.
+        """Return the bounds on ε at `delta`, each with the ε for both kinds of neighbours.
 
         The field `epsilon` of a bound is ε if a teacher's votes are replaced. Its field `add_or_remove` is ε if a
-        teacher's votes are added or removed.
+        teacher's votes are added or removed; None if `added` is None.
         """
         bounds = self.bounds(queries, delta)
         if self.added is None:
@@ -109,10 +109,10 @@ class Accountant(ABC):
 
 
 def valid_for_adaptive_queries(accountants: Sequence[Accountant]) -> list[Accountant]:
-    """Return those of `accountants` that also hold when earlier answers determine later queries.
+    """Return the accountants in `accountants` that also hold when earlier answers determine later queries.
 
-    A data-dependent bound then refers to the queries that were actually asked. The field `source` of the data-dependent
-    accountants gets a note on this.
+    A data-dependent bound is then computed as if the queries that were asked had been fixed beforehand. A note in the
+    field `source` states this.
     """
     note = "; along the queries that were put, as if they had been fixed beforehand"
     return [
@@ -154,7 +154,10 @@ class RenyiAccountant(Accountant):
     refine: bool = True
 
     def curves(self, queries: Sequence[int], delta: float) -> tuple[Array, Array]:
-        """Return the orders to try for `delta`, and the Rényi divergences at them (numbers in `queries` × orders)."""
+        """Return the orders to try for `delta`, and the Rényi divergences of the first T queries at these orders.
+
+        The divergences are (numbers T in `queries` × orders).
+        """
         return self.orders, self.totals(queries, self.orders)
 
     def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
@@ -187,19 +190,20 @@ class RenyiAccountant(Accountant):
 
 
 def valid_for_discrete_noise(accountants: Sequence[Accountant]) -> list[Accountant]:
-    """Return those of `accountants` that hold for discrete noise; their `source` then also states the reason.
+    """Return accountants that hold for discrete noise; their `source` then also states the reason.
 
-    If the field `discrete` of an accountant is itself an accountant, this one is returned instead.
+    An accountant whose field `discrete` is another accountant is replaced by that accountant. An accountant whose field
+    `discrete` is None is left out.
     """
     valid = [item.discrete if isinstance(item.discrete, Accountant) else item for item in accountants]
     return [replace(item, source=f"{item.source}; {item.discrete}") for item in valid if item.discrete]
 
 
 def with_added(accountants: Sequence[Accountant], added: Sequence[Accountant]) -> list[Accountant]:
-    """Return `accountants`, each with the accountant at the same position of `added` in its field `added`.
+    """Return copies of `accountants` whose fields `added` are set to the accountants in `added`, in the same order.
 
-    An accountant in `added` is by the same theorem, for neighbours that add or remove a teacher's votes. If the fields
-    `discrete` of both hold an accountant, these two accountants are paired in the same way.
+    Each accountant in `added` uses the same theorem, for neighbours that add or remove a teacher's votes. If both
+    accountants of a pair have another accountant for discrete noise, these are paired in the same way.
     """
     pairs = zip(accountants, added, strict=True)
     return [replace(one, added=other, discrete=_pair_discrete(one.discrete, other.discrete)) for one, other in pairs]
@@ -210,7 +214,7 @@ def _pair_discrete(one: "str | Accountant | None", other: "str | Accountant | No
 
 
 def repeated(curve: Callable[[Array], Array], times: Callable[[int], int] = lambda queries: queries) -> Totals:
-    """Return the function `totals` of `RenyiAccountant` for queries that all have the Rényi curve `curve`.
+    """Return a function `totals` for `RenyiAccountant`, for queries that all have the same Rényi curve `curve`.
 
     The divergence of the first T queries is `times(T)`·`curve(orders)`, by default T·`curve(orders)`.
     """
@@ -222,10 +226,10 @@ def repeated(curve: Callable[[Array], Array], times: Callable[[int], int] = lamb
 
 
 def summed(curve: Callable[[Array, Array], Array], rows: Array) -> Totals:
-    """Return a function `totals` for `RenyiAccountant` that adds up the Rényi curves of queries with different curves.
+    """Return a function `totals` for `RenyiAccountant`, for queries with different Rényi curves.
 
-    Each row of `rows` holds the data of one query, such as ln q. `curve(rows, orders)` returns the Rényi divergences
-    (queries × orders) of the queries in `rows`.
+    Each row of `rows` is the data of one query, such as ln q. `curve(rows, orders)` returns the Rényi divergences
+    (queries × orders) of the queries in `rows`, and `totals` adds them up.
     """
 
     def totals(queries: Sequence[int], orders: Array) -> Array:

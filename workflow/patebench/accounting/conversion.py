@@ -37,7 +37,10 @@ def tight(orders: Array, curve: Array, delta: float) -> Array:
 
 
 def unclipped(how: Conversion, orders: Array, curve: Array, delta: float) -> Array:
-    """Return ε at `delta` per order by the conversion `how`; negative values stay, so that orders can be compared."""
+    """Return ε at `delta` per order by the conversion `how`, without replacing negative values by 0.
+
+    Orders can so be compared even if ε is 0 at several of them.
+    """
     if how is Conversion.CLASSIC:
         return classic(orders, curve, delta)
     return curve + np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1)
@@ -55,6 +58,9 @@ def convert(how: Conversion, orders: Array, curve: Array, delta: float) -> Array
 
 
 def between(orders: Array, best: int) -> Array:
-    """Return seventeen orders from `orders[best - 1]` to `orders[best + 1]`, evenly spaced in ln(α − 1)."""
+    """Return a finer grid of orders around `orders[best]`, to look for a smaller ε.
+
+    The grid has seventeen orders from `orders[best - 1]` to `orders[best + 1]`, evenly spaced in ln(α − 1).
+    """
     low, high = orders[max(best - 1, 0)], orders[min(best + 1, len(orders) - 1)]
     return 1.0 + np.geomspace(low - 1, high - 1, 17)

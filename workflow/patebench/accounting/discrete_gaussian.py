@@ -60,9 +60,9 @@ _REACH = 12
 
 
 def epsilon(sigma: float, cells: int, delta: float) -> float:
-    """Return the ε at `delta`, rounded up, of releasing counts if `cells` of them change by one each.
+    """Return the ε at `delta`, rounded up, of releasing counts with discrete Gaussian noise.
 
-    Each count has independent discrete Gaussian noise of scale σ = `sigma`.
+    Every count has independent noise of scale `sigma`. Neighbours differ in `cells` counts, by one each.
     """
     mu = independent.cells_mu(sigma, cells)
     if mu == 0:
@@ -82,8 +82,8 @@ def epsilon(sigma: float, cells: int, delta: float) -> float:
 def several(groups: Sequence[tuple[float, int]], delta: float) -> float:
     """Return the ε at `delta`, rounded up, of releasing counts with discrete Gaussian noise of several scales.
 
-    `groups` are pairs of a noise scale σ and the number of counts with this scale that change by one each. The result
-    is the smaller of two bounds: one by rounded continuous noise, and one by concentrated DP.
+    `groups` contains a pair (σ, cells) for each noise scale σ: neighbours differ in `cells` counts with this noise, by
+    one each. The result is the smaller of two bounds: one by rounded continuous noise, and one by concentrated DP.
     """
     if min(sigma for sigma, _ in groups) == 0:
         return math.inf
@@ -94,9 +94,9 @@ def several(groups: Sequence[tuple[float, int]], delta: float) -> float:
 
 
 def accountant(epsilon: Callable[[int, float], float], losses: str) -> DirectAccountant:
-    """Return an accountant for discrete noise only, whose ε of T queries at δ is `epsilon(T, δ)`.
+    """Return an accountant for discrete Gaussian noise, where `epsilon(T, δ)` is the ε of T queries at δ.
 
-    `losses` describes the privacy loss of T queries in words; the citation in the field `source` ends with it.
+    `losses` describes the privacy loss of T queries in words; it is the end of the citation in `source`.
     """
     return DirectAccountant(
         name="pld",
@@ -127,9 +127,9 @@ def _continuous_epsilon(groups: Sequence[tuple[float, int]], delta: float) -> fl
 
 @dataclass(frozen=True)
 class _Losses:
-    """Upper bounds on the distribution of the privacy loss if `cells` noisy counts change by one each.
+    """Upper bounds on the distribution of the privacy loss if neighbours differ in `cells` noisy counts, by one each.
 
-    The privacy loss is (`cells`/2 + y)/σ² if the noise of these counts adds up to y.
+    If the noise of these counts adds up to y, the privacy loss is (`cells`/2 + y)/σ².
     """
 
     weights: Array  # bounds on Pr[Y = y]/δ for y = lowest, lowest + 1, …, with Y the sum of the noise and δ the target
@@ -140,13 +140,12 @@ class _Losses:
     def least_epsilon(self) -> float:
         """Return the least ε, rounded up, at which the δ(ε) of all counts together is at most the target δ.
 
-        ε is at least 0, and at least the privacy loss of the noise sum `lowest`. At ε = (N/2 + y₀)/σ², with N =
-        `cells`, δ(ε) is Σ Pr[y]·(1 − e^{−(y − y₀)/σ²}) over y > y₀. δ(ε) falls below the target between the integers y₀
-        = k − 1 and y₀ = k. At y₀ = k − s, with 0 ≤ s ≤ 1, it is A − (A − D)e^{−s/σ²}, where A = Pr[Y ≥ k] and D is δ(ε)
-        at y₀ = k.
+        ε is at least 0, and at least the privacy loss of the noise sum `lowest`.
         """
         if self._delta_ratio(0) <= 1:
             return self._epsilon(0, 0.0)
+        # δ(ε) falls below the target between the losses of two noise sums k − 1 and k. At the loss of k − s, with 0 ≤ s
+        # ≤ 1, it is A − (A − D)e^{−s/σ²}, where A = Pr[Y ≥ k], and D is δ(ε) at the loss of k.
         last = len(self.weights) - 1
         k = bisect(lambda index: self._delta_ratio(index) <= 1, last, 0)
         above = float(np.sum(self.weights[k:])) * (1 + _ROUNDING) + _BEYOND
@@ -202,7 +201,7 @@ def _losses_by_transform(sigma: float, cells: int, delta: float) -> _Losses | No
 
 
 def _convolve_power(p: Array, draws: int, size: int) -> tuple[Array, float]:
-    """Return the distribution, modulo `size`, of the sum of `draws` samples from `p`, and a bound on its error."""
+    """Return the probabilities of the sum, modulo `size`, of `draws` samples from `p`, and a bound on their errors."""
     turn = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)
     spectrum = np.zeros(len(turn), dtype=np.complex128)
     for coefficient in p[::-1]:
@@ -220,7 +219,7 @@ def _convolve_power(p: Array, draws: int, size: int) -> tuple[Array, float]:
 
 
 def _tilted_distribution(sigma: float, centre: float) -> tuple[Array, Array, float]:
-    """Return integers z around c = `centre`, probabilities ∝ e^{−(z − c)²/2σ²}, and ln of the sum of these weights."""
+    """Return integers z around c = `centre`, their probabilities ∝ e^{−(z − c)²/2σ²}, and ln Σ e^{−(z − c)²/2σ²}."""
     reach = math.ceil(_REACH * sigma) + 2
     z = np.arange(math.floor(centre) - reach, math.floor(centre) + reach + 2, dtype=np.float64)
     exponents = -((z - centre) ** 2) / (2 * sigma * sigma)
@@ -230,9 +229,9 @@ def _tilted_distribution(sigma: float, centre: float) -> tuple[Array, Array, flo
 
 
 def _find_tilt(sigma: float, rate: float) -> float:
-    """Return the least `centre` at which Chernoff's bound for n draws is at most e^{−n·`rate`}.
+    """Return the least tilt (`centre` of `_tilted_distribution`) at which Chernoff's bound is at most e^{−n·`rate`}.
 
-    The bound is on the probability that the mean of n untilted draws exceeds that of tilted draws.
+    Chernoff's bound is on the probability that n draws of the noise have at least the mean of the tilted distribution.
     """
     log_sum = _tilted_distribution(sigma, 0.0)[2]
 
@@ -252,12 +251,12 @@ def _weights(log_weights: Array) -> Array:
 
 
 def _least_noise_sum(cells: int) -> int:
-    """Return a sum of the noise of `cells` counts at which the privacy loss is not positive."""
+    """Return the least noise sum of `cells` counts to store: its privacy loss is negative, so it does not affect δ."""
     return -(cells // 2) - 1
 
 
 def _greatest_noise_sum(scale: float, delta: float) -> int:
-    """Return a number that a noise sum of scale `scale` exceeds with probability at most `_BEYOND`·`delta`."""
+    """Return the greatest noise sum to store: greater ones have a probability of at most `_BEYOND`·`delta`."""
     return math.ceil(scale * math.sqrt(2 * (math.log(1 / delta) + _CUT)))
 
 
@@ -286,7 +285,8 @@ LEAST_SHARE = 0.5
 def share_difference(share: float, shares: int) -> float:
     """Return τ, a bound on |ln Pr[Y = y] − ln Pr[Z = y]| for all y; ∞ if `share` is below `LEAST_SHARE`.
 
-    Y is a sum of `shares` discrete Gaussians of scale `share`, and Z is one discrete Gaussian of scale share·√shares.
+    Y is the noise that `shares` parties add together: a sum of `shares` discrete Gaussians of scale `share`. Z is one
+    discrete Gaussian of scale share·√shares.
     """
     if share < LEAST_SHARE:
         return math.inf
@@ -299,11 +299,12 @@ def shared_counts_epsilon(sigma: float, shares: int, queries: int, delta: float)
     """Return the ε at `delta` of releasing all counts of T = `queries` queries, with noise that several parties add.
 
     The noise of a count is the sum of `shares` discrete Gaussians of variance σ²/`shares`. One teacher changes two
-    counts by one each in every query. If the mechanism counts only m votes of each teacher, pass m as `queries`. With τ
-    the `share_difference`, the probabilities of the noise of 2T counts equal those of 2T discrete Gaussians of scale σ
-    up to a factor within e^{±2Tτ}. Let P and Q be the distributions of the counts on two neighbours, and P° and Q° the
-    same with discrete Gaussians of scale σ. If P ≤ e^x P° and Q ≥ e^{−x} Q°, then δ(ε) ≤ e^x δ°(ε − 2x), where δ° is
-    the δ of P° and Q°. The result is the ε from this bound or from `shared_counts`, whichever is smaller.
+    counts by one each in every query. If the mechanism counts only m votes of each teacher, pass m as `queries`.
+
+    The result is the smaller of two bounds. One is from the Rényi curve `shared_counts`. The other compares the noise
+    with discrete Gaussians of scale σ: with τ the `share_difference`, the probabilities of the noise of the 2T changed
+    counts differ by a factor within e^{±x}, where x = 2Tτ. So δ(ε) ≤ e^x δ°(ε − 2x), where δ° is the δ with discrete
+    Gaussians.
     """
     curve = queries * shared_counts(sigma, shares, conversion.ORDERS)
     limit = float(np.min(conversion.tight(conversion.ORDERS, curve, delta)))

@@ -54,9 +54,9 @@ _LARGE = 1e280  # replaces ∞ in sums with weight 0
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Outcome distributions for histograms (the counts of a query) and for their neighbours, one row per neighbour.
+    """Outcome distributions of histograms and of their neighbours. A histogram is the counts of one query.
 
-    In a neighbour, one vote of the histogram is for another class.
+    There is one row per neighbour. In a neighbour, one vote of the histogram is for another class.
 
     Parameters
     ----------
@@ -82,10 +82,10 @@ Neighbours = Callable[[Counts], Iterator[Pairs]]
 
 @dataclass(frozen=True)
 class PerQueryNeighbours:
-    """Neighbours of each query, for a mechanism whose outcome depends on more than the counts of a query.
+    """Neighbours for a mechanism whose outcome also depends on other data of the query, such as a predicted class.
 
-    `neighbours(votes)` yields `Pairs` whose `histogram` is the index of a query, and whose `loses` and `gains` are
-    classes.
+    `neighbours(votes)` yields `Pairs` in which every query has its own histogram: `histogram` is the index of the
+    query, and `loses` and `gains` are classes instead of ranks.
     """
 
     neighbours: Callable[[Votes], Iterator[Pairs]]
@@ -96,11 +96,10 @@ def divergence(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, ord
 
     `log_p` is ln P and `log_p_neighbour` is ln Q (rows × outcomes). `multiplicity` is the number of equally likely
     outcomes that an entry represents.
-
-    As Σ P = Σ Q = 1, the divergence equals ln(1 + Σ P·f(r))/(α−1), with r = ln P − ln Q and f(r) = (e^{(α−1)r} − 1) +
-    (α−1)(e^{−r} − 1). f ≥ 0, so nothing cancels between outcomes. f grows with |r|, so the result is rounded up if |r|
-    and P are enlarged by their errors.
     """
+    # As Σ P = Σ Q = 1, the divergence equals ln(1 + Σ P·f(r))/(α−1), with r = ln P − ln Q and f(r) = (e^{(α−1)r} − 1) +
+    # (α−1)(e^{−r} − 1). f ≥ 0, so nothing cancels between outcomes. f grows with |r|, so the result is rounded up if
+    # |r| and P are enlarged by their errors.
     log_weight, ratio = _round_outward(log_p, log_p_neighbour, multiplicity)
     unbounded = np.any(np.isposinf(ratio), axis=1)
     ratio[unbounded] = 0.0
@@ -128,9 +127,10 @@ def _round_outward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers)
 
 
 def _log_moments(log_p: Array, ratio: Array, linear: Array, exponents: Array) -> Array:
-    """Return ln(1 + Σ_j p_j (e^{t·r_j} − 1) + t·linear), (rows, exponents), for each t in `exponents`.
+    """Return ln(1 + Σ_j p_j (e^{t·r_j} − 1) + t·linear) for each row and each t in `exponents` (rows × exponents).
 
-    p_j = e^`log_p` and r_j = `ratio` are probability and privacy loss of outcome j; `linear` is Σ_j p_j (e^{−r_j} − 1).
+    Outcome j has the probability p_j = e^`log_p` and the privacy loss r_j = `ratio` (rows × outcomes). `linear`
+    (rows,) is Σ_j p_j (e^{−r_j} − 1).
     """
     near = exponents * np.max(ratio, initial=0.0) <= _LARGE_EXPONENT
     result = np.empty((len(log_p), len(exponents)))
@@ -141,7 +141,7 @@ def _log_moments(log_p: Array, ratio: Array, linear: Array, exponents: Array) ->
 
 
 def _log_moments_plain(log_p: Array, ratio: Array, linear: Array, t: Array) -> Array:
-    """Return `_log_moments` for exponents t at which no term overflows and no relevant term underflows."""
+    """Compute `_log_moments` directly, for exponents at which no term overflows and no relevant term underflows."""
     terms = ratio[:, :, None] * t
     np.expm1(terms, out=terms)
     large = np.matmul(np.exp(log_p + _LARGE_EXPONENT)[:, None, :], terms)[:, 0]
@@ -150,7 +150,7 @@ def _log_moments_plain(log_p: Array, ratio: Array, linear: Array, t: Array) -> A
 
 
 def _log_moments_in_log_space(log_p: Array, ratio: Array, linear: Array, t: Array) -> Array:
-    """Return `_log_moments` for any exponents t; large terms are computed in log space."""
+    """Compute `_log_moments` for any exponents, with large terms in log space."""
     x = ratio[:, :, None] * t
     log_terms = log_p[:, :, None] + x
     top = np.max(log_terms, axis=1, initial=0.0)
@@ -168,13 +168,14 @@ def _log_moments_in_log_space(log_p: Array, ratio: Array, linear: Array, t: Arra
 class ExactDivergence:
     """Exact Rényi divergences between the labels of the first T queries on `votes` and on the worst neighbour.
 
-    Several processes compute pieces of the queries (`core.workers`). The pieces and the order of summation do not
-    depend on the number of processes, so sums are identical to the last bit.
+    Methods return arrays (2 forms × numbers of queries T × 2 directions × orders).
 
-    Divergences are arrays (2 forms × numbers of queries T × 2 directions × orders). Form 0 is per query: sums over
-    queries of the divergence for the worst neighbour of each query. Form 1 is per teacher: the largest sum for one
-    teacher whose votes change; ∞ without a vote matrix. Direction 0 is the divergence of the output on the given votes
-    from the output on the neighbour, and direction 1 the reverse. The theorems of PATE bound direction 0.
+    - Form 0, per query: the sum over queries of the divergence for the worst neighbour of each query.
+    - Form 1, per teacher: the largest sum over queries for one teacher whose votes change; ∞ without a vote matrix.
+    - Direction 0: D_α(labels on the votes ‖ labels on the neighbour), which the theorems of PATE bound.
+    - Direction 1: D_α(labels on the neighbour ‖ labels on the votes).
+
+    Results are the same to the last bit for any number of processes.
 
     Parameters
     ----------
@@ -197,11 +198,11 @@ class ExactDivergence:
         return self.sums(stops, orders, np.ones((len(stops), len(orders)), dtype=bool))[:, place]
 
     def sums(self, stops: Integers, orders: Array, wanted: NDArray[np.bool_]) -> Array:
-        """Return the divergences of the first T queries at `orders`, for each T in `stops`.
+        """Return the divergences of the first T queries, for each T in `stops`, at the orders selected by `wanted`.
 
-        The result is (2 forms × stops × 2 directions × orders); see `ExactDivergence`. `stops` are ascending, and
-        `wanted` (stops × orders) selects the orders for each T. An order selected for some T is also computed for all
-        smaller T. At other orders the result is ∞.
+        The result is (2 forms × stops × 2 directions × orders); see `ExactDivergence`. `stops` are ascending. `wanted`
+        (stops × orders) is True where an order is selected for a T. An order selected for some T is also computed for
+        all smaller T. At orders that are not computed, the result is ∞.
         """
         forms = np.full((2, len(stops), 2, len(orders)), np.inf)
         if self.neighbours is None:
@@ -231,9 +232,9 @@ class ExactDivergence:
         return queries * self._most_ranks**2 > _WORTH_SHARING
 
     def _pieces(self, stops: Integers, orders: int) -> Iterator[tuple[int, Integers]]:
-        """Split the queries into pieces; yield for each the index of its stop in `stops` and its query indices.
+        """Split the queries into pieces that fit in memory; yield a pair (i, query indices) for each piece.
 
-        A piece with index i contains queries between the stops i − 1 and i; `orders` is the number of orders.
+        The queries of the piece are between `stops[i - 1]` and `stops[i]`. `orders` is the number of orders.
         """
         per_query = self.votes.classes if self.votes.matrix is None else max(self.votes.classes, self.votes.teachers)
         most = max(1, min(_PIECE, _TABLE // (2 * orders * self._most_ranks)))
@@ -268,7 +269,7 @@ class ExactDivergence:
 
 
 def reaching(wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return a mask (numbers T × orders) of the orders to compute: those `wanted` for the same or a larger number T."""
+    """Return the mask `wanted` (numbers T × orders, T ascending), with orders wanted for T also set for smaller T."""
     return np.logical_or.accumulate(wanted[::-1], axis=0)[::-1]
 
 
@@ -291,7 +292,7 @@ class _PieceInput(NamedTuple):
 
 
 class _NeighbourCache(dict[bytes, list[Pairs]]):
-    """Cache of limited size for the neighbours of pieces, which are used again at further orders."""
+    """Cache of the neighbours of each piece, which are used again at further orders; its size is limited."""
 
     room = _KEPT
 
@@ -311,9 +312,10 @@ class _NeighbourCache(dict[bytes, list[Pairs]]):
 
 
 def _sums(part: _PieceInput, cache: _NeighbourCache | None = None) -> tuple[Array, Array | None]:
-    """Return the divergences of a piece, summed over its queries: for the worst neighbour of each, and per teacher.
+    """Return the divergences of a piece, summed over its queries, in two arrays.
 
-    They are (2 directions × orders) and (teachers × 2 directions × orders), the second None without a vote matrix.
+    The first (2 directions × orders) is for the worst neighbour of each query. The second (teachers × 2 directions ×
+    orders) is for each teacher whose votes change; None without a vote matrix.
     """
     if isinstance(part.neighbours, PerQueryNeighbours):
         block, portions = _Block.with_own_histograms(part.votes), part.neighbours.neighbours(part.votes)
@@ -330,7 +332,7 @@ def _sums(part: _PieceInput, cache: _NeighbourCache | None = None) -> tuple[Arra
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Queries of one piece, with the histogram of each query and the rank of each class by its count."""
+    """Queries of one piece: the histogram of each query, and the rank of each class by its count."""
 
     histogram_count: int  # number of distinct histograms
     rank_count: int  # number of distinct ranks
@@ -362,10 +364,10 @@ class _Block:
         return cls(votes.queries, votes.classes, np.arange(votes.queries), rank, votes.matrix)
 
     def sum_per_teacher(self, times: Array, table: Array) -> Array:
-        """Return for each teacher a sum over queries of entries of `table` (histograms × ranks × …).
+        """Return the divergence for each teacher whose votes change, summed over queries (teachers × 2·orders).
 
-        A query contributes the entry for its histogram and for the rank of the class that the teacher votes for.
-        Entries are weighted by `times` (queries,).
+        `table` (histograms × ranks × 2·orders) is the result of `_worst_divergences`. A query contributes the entry of
+        its histogram and of the rank of the class that the teacher votes for, weighted by `times` (queries,).
         """
         from scipy.sparse import csr_array
 

@@ -48,7 +48,7 @@ _CONVERSIONS = (Conversion.CLASSIC, Conversion.TIGHT)
 def sampled(queries: int) -> tuple[Integers, Array]:
     """Return the indices and weights of a sample of the first `queries` queries.
 
-    For every T, a weighted sum over the sampled queries with index below T estimates the sum over the first T queries.
+    The weighted sum over the sampled queries with index below T estimates the sum over the first T queries, for any T.
     """
     rows, times, low, step = [np.arange(min(queries, _SAMPLE))], [1], _SAMPLE, 1
     while low < queries:
@@ -87,9 +87,10 @@ class OrderSearch:
         return self.divergence.directions(queries, orders)[form].max(axis=1)
 
     def _search_near(self, stops: Integers, wanted: NDArray[np.bool_], delta: float) -> tuple[Array, NDArray[np.bool_]]:
-        """Compute divergences of the first T queries at the `wanted` orders and around the order of the least ε.
+        """Search for the order with the least ε for each T in `stops`, starting from the `wanted` orders.
 
-        Return them (2 forms × numbers T in `stops` × `ORDERS`; ∞ elsewhere) and a mask of the computed orders.
+        Return the divergences of the first T queries (2 forms × stops × `ORDERS`), and a mask (stops × `ORDERS`) of the
+        orders at which they were computed; they are ∞ at other orders.
         """
         forms, known = np.full((2, *wanted.shape), np.inf), np.zeros_like(wanted)
         for _ in range(_TURNS):
@@ -102,7 +103,7 @@ class OrderSearch:
         return forms, known
 
     def _add_missing(self, forms: Array, known: NDArray[np.bool_], stops: Integers, wanted: NDArray[np.bool_]) -> None:
-        """Compute divergences at `wanted` orders that are not in the mask `known`; add them to `forms` and `known`."""
+        """Compute divergences at `wanted` orders that are not `known`; store them in `forms` and update `known`."""
         new = wanted & ~known
         rows, columns = np.flatnonzero(new.any(axis=1)), np.flatnonzero(new.any(axis=0))
         if not len(rows):
@@ -135,7 +136,10 @@ class OrderSearch:
 
 
 def _predict_index(how: Conversion, curve: Array, delta: float) -> int:
-    """Predict the index in `ORDERS[::_EVERY]` of the order with the least ε, from the `curve` at orders `COARSE`."""
+    """Predict the order with the least ε from `curve`, the Rényi divergences at the orders `COARSE`.
+
+    Return its index in `ORDERS[::_EVERY]`.
+    """
     epsilons = conversion.unclipped(how, COARSE, curve, delta)
     best = int(np.argmin(epsilons))
     shift = _parabola_minimum(*epsilons[best - 1 : best + 2]) if 0 < best < len(COARSE) - 1 else 0.0
@@ -150,7 +154,7 @@ def _parabola_minimum(left: float, middle: float, right: float) -> float:
 
 
 def _select_orders_beyond(forms: Array, known: NDArray[np.bool_], delta: float) -> NDArray[np.bool_]:
-    """Return a mask (stops × `ORDERS`) of further orders to try where the least ε is at the edge of `known` ones."""
+    """Return a mask (stops × `ORDERS`) of further orders to try for each T whose least ε is at the edge of `known`."""
     wanted = np.zeros_like(known)
     for i, at, _ in _find_minima(forms, delta):
         if at > 0 and not known[i, at - _EVERY]:
@@ -161,7 +165,7 @@ def _select_orders_beyond(forms: Array, known: NDArray[np.bool_], delta: float) 
 
 
 def _select_orders_between(forms: Array, delta: float) -> NDArray[np.bool_]:
-    """Return a mask (stops × `ORDERS`) of the orders between known ones at which ε is predicted to be least."""
+    """Return a mask (stops × `ORDERS`) of the orders between known ones where ε is predicted to be least for each T."""
     wanted = np.zeros(forms.shape[1:], dtype=bool)
     for i, at, epsilons in _find_minima(forms, delta):
         if 0 < at < len(ORDERS) - 1:
@@ -183,7 +187,10 @@ def _find_minima(forms: Array, delta: float) -> Iterator[tuple[int, int, Array]]
 
 
 def _compute_coarse_divergences(divergence: ExactDivergence, queries: Integers, delta: float) -> Array:
-    """Return divergences (2 forms × numbers T in `queries` × `COARSE`); ∞ at orders where ε cannot be least."""
+    """Return the divergences of the first T queries at `COARSE` (2 forms × numbers T in `queries` × orders).
+
+    They are ∞ at high orders where ε cannot be least, which are not computed.
+    """
     divergences = np.full((2, len(queries), len(COARSE)), np.inf)
     remaining = np.arange(len(queries))
     for low, high in pairwise((0, *_STAGES, len(COARSE))):

@@ -59,7 +59,7 @@ def allowance(orders: Array, epsilon: float, delta: float) -> Array:
 
 
 def best_order(curve: Curve, epsilon: float, delta: float) -> float:
-    """Return the order at which the largest number of steps with the Rényi curve `curve` is (ε, δ)-DP."""
+    """Return the order at which the budget (ε, δ) admits the most steps with the Rényi curve `curve`."""
 
     def steps(orders: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -123,11 +123,10 @@ class RenyiFilter:
 
 
 def queries_within(budget: RenyiFilter, answered: Iterable[bool], cost: PerQueryCost) -> int:
-    """Charge `budget` for queries in order, and return the number of queries asked before the budget is used up.
+    """Charge `budget` for queries in order until it is used up, and return the number of queries asked.
 
-    A query is asked only if the budget covers both its test and an answer, since it is unknown beforehand whether the
-    query will be answered. Afterwards this is public, so the cost of an answer is charged only for an answered query.
-    Without a test, every query counts as answered.
+    A query is asked only if the budget covers both its test and an answer. The cost of the answer is charged only if
+    the query is answered, which is public. Without a test, every query counts as answered.
 
     Parameters
     ----------

@@ -32,20 +32,18 @@ def strong_composition(gamma: float, queries: int, delta: float) -> float:
 
 
 def cells_mu(sigma: float, cells: int) -> float:
-    """Return the μ of Gaussian DP, √cells/σ, if one teacher changes `cells` counts with noise N(0, σ²) by one each."""
+    """Return the μ of the μ-GDP of counts with noise N(0, σ²), if neighbours differ in `cells` counts by one each."""
     return math.sqrt(cells) / sigma if sigma > 0 else math.inf
 
 
 def gaussian_dp(mu: float, delta: float) -> float:
-    """Return the least ε for which a μ-GDP release is (ε, δ)-DP, rounded up.
-
-    The search is over t, with ε = μt + μ²/2, which avoids cancellation for both large and small μ. t is at most √(2 ln
-    1/δ), since δ(ε) ≤ Φ(−t).
-    """
+    """Return the least ε for which a μ-GDP release is (ε, δ)-DP, rounded up."""
     if mu == 0:
         return 0.0
     if math.isinf(mu * mu):
         return math.inf
+    # The search is over t, with ε = μt + μ²/2, which avoids cancellation for both large and small μ. t is at most √(2
+    # ln 1/δ), since δ(ε) ≤ Φ(−t).
     target, least, high = math.log(delta) - _LOG_DELTA_ERROR, -mu / 2, math.sqrt(2 * math.log(1 / delta))
     if _log_delta(least, mu) <= target:
         return 0.0
@@ -127,13 +125,12 @@ def bounded_range_rdp(eta: float, orders: Array) -> Array:
 def bounded_range_composition(eta: float, queries: int, delta: float) -> float:
     """Return the ε at `delta` of T = `queries` non-adaptive steps of bounded range η, rounded up.
 
-    This is the optimal composition of Dong, Durfee, Rogers 2020. If T exceeds `_MOST_STEPS` or ε is large, it is a
-    bound from the Rényi curve instead.
+    This is the optimal composition of Dong, Durfee, Rogers 2020 for steps that do not depend on earlier results. If T
+    exceeds `_MOST_STEPS` or ε is large, it is a bound from the Rényi curve instead.
 
-    In the worst case, the privacy loss of a step is t or t − η, where t may be any number from 0 to η. The steps do not
-    depend on earlier results, as with a fixed list of queries, so t may be assumed to be the same in all steps. The δ
-    of an event is its probability on D minus e^ε times that on D′. For the event that at most ℓ of T losses are t − η,
-    δ is greatest at t = (ε + (ℓ + 1)η)/(T + 1). The result is the least ε at which this δ exceeds `delta` for no ℓ.
+    In the worst case, the privacy loss of every step is t or t − η, with the same t from 0 to η in all steps. The δ of
+    an event is its probability on D minus e^ε times that on D′. For the event that at most ℓ of T losses are t − η, δ
+    is greatest at t = (ε + (ℓ + 1)η)/(T + 1). At the returned ε, this δ is at most `delta` for every ℓ.
     """
     curve = queries * bounded_range_rdp(eta, conversion.ORDERS)
     high = min(queries * eta, float(np.min(conversion.tight(conversion.ORDERS, curve, delta))))

@@ -62,10 +62,10 @@ class _Noise:
 
 
 def _bound_gaussian_tail(s: float, order: float, reach: float) -> tuple[float, float]:
-    """Return bounds on the part of a label's divergence D that is due to Gaussian noise beyond `reach`.
+    """Bound the part of a label's Rényi divergence D that is due to Gaussian noise beyond `reach`.
 
-    The first bound is for outcomes that depend on one changed count, the second for those that depend on two. Both
-    bound the contribution to e^{(α−1)D} − 1, divided by α(α−1)s²/2, with α = `order` and one vote of `s` noise scales.
+    The first bound is for outcomes that depend on one changed count, the second for those that depend on both. They
+    bound a part of e^{(α−1)D} − 1, in units of α(α−1)s²/2. α is `order`, and one vote is `s` noise scales.
     """
     tilt = (order - 1) * s
 
@@ -118,7 +118,7 @@ _DISCRETE_LAPLACE = replace(
 
 
 def _bound_outside(noise: _Noise, s: float, order: float) -> float:
-    """Bound the Rényi divergence of one label for counts that no cell covers, if one vote is `s` noise scales."""
+    """Bound the Rényi divergence of one label at all (u, v) outside the cells, if one vote is `s` noise scales."""
     # On integers, the reach X is lowered by two votes: scores may be off by one, and the sum that is the probability
     # of a tail is below an integral that begins a vote earlier.
     reach = noise.reach - 2 * s if noise.discrete else noise.reach
@@ -237,7 +237,7 @@ class LabelAccountant(RenyiAccountant):
 
 
 def _descend(height: Callable[[int], float], start: int, step: int, size: int) -> int:
-    """Return the index of a local minimum of `height` among indices ± `step`, reached by descent from `start`."""
+    """Return the index, from 0 to `size` − 1, of a local minimum of `height`, found from `start` in steps of `step`."""
     while True:
         near = [index for index in (start - step, start + step) if 0 <= index < size]
         lowest = min(near, key=height)

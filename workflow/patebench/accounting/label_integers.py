@@ -33,11 +33,10 @@ _FINE, LARGEST_SCALE = 60.0, 300.0
 
 @dataclass(frozen=True, eq=False)
 class IntegerDistribution:
-    """Noise on the integers: its probabilities `p` and distribution function `cdf` at −reach … reach.
+    """Noise on the integers from −reach to reach: its probabilities `p` and distribution function `cdf`.
 
-    Values beyond the reach count as impossible. With F the distribution function, H(x) = ln F(x + 1) − ln F(x) is at
-    most `steepest`, and H(x) − H(x + 1) at most `bend`. For Gaussian noise, `bend` is 1/σ², as ln Σ_{z ≤ x}
-    exp(−z²/2σ²) is −x²/2σ² plus a convex function. For Laplace noise, `steepest` is 1/scale.
+    Values beyond the reach count as impossible. `steepest` and `bend` are bounds for all x, with F the distribution
+    function: H(x) = ln F(x + 1) − ln F(x) is at most `steepest`, and H(x) − H(x + 1) is at most `bend`.
     """
 
     p: Array
@@ -68,7 +67,10 @@ class IntegerDistribution:
         return np.where(z < -self.reach, 0.0, inside)
 
     def neither_ratio(self, u: Integers, v: Integers) -> Array:
-        """Return ln P_o(u, v) − ln P_o(u − 1, v + 1), with P_o = Pr[u + Z < 0]·Pr[v + Z < 0]; NaN if undefined."""
+        """Return the privacy loss if neither class wins, ln P_o(u, v) − ln P_o(u − 1, v + 1); NaN if undefined.
+
+        P_o(u, v) = Pr[u + Z < 0]·Pr[v + Z < 0], with Z the noise.
+        """
         with np.errstate(divide="ignore", invalid="ignore"):
             gained = np.log(self.below(-1 - v) / self.below(-2 - v)) - np.log(self.below(-u) / self.below(-1 - u))
         return np.where(np.isfinite(gained), gained, np.nan)
@@ -77,11 +79,12 @@ class IntegerDistribution:
 def gaussian(sigma: float) -> list[Cells]:
     """Return `Cells` for discrete Gaussian noise that cover all integers u, v ≥ −9σ with |u − v| ≤ 18σ.
 
-    Cells bound the probabilities that class a, class b or neither wins, for ranges of u and v. u is the count of class
-    a, which loses the vote, and v that of class b, which gains it, minus the largest noisy count of all other classes.
-    u (or v) is one less if that other class wins ties with a (or b). So a beats all classes other than b where Z + u ≥
-    0, with Z the noise of a.
+    A cell is a range of (u, v), with bounds on the probabilities that class a, class b or neither wins. Class a loses
+    a vote, and class b gains it. u and v are the counts of a and b minus the largest noisy count of all other classes.
+    u (or v) is one less if that other class wins ties with a (or b). So a beats all classes other than b if Z + u ≥ 0,
+    with Z the noise of a.
     """
+    # `bend` is 1/σ², as ln Σ_{z ≤ x} exp(−z²/2σ²) is −x²/2σ² plus a convex function.
     reach = math.ceil(14 * sigma) + 2
     noise = IntegerDistribution.of(lambda z: -z * z / (2 * sigma * sigma), reach, 1 / sigma**2, math.inf)
     w = edges(-1.2, (0.05, -0.6), (0.02, 3.0), (0.05, 4.0), (0.25, 9.0), (1.0, 20.0))
@@ -93,7 +96,7 @@ def gaussian(sigma: float) -> list[Cells]:
 def laplace(scale: float) -> list[Cells]:
     """Return `Cells` for discrete Laplace noise that cover all integers u, v ≥ −18 scales with |u − v| ≤ 36 scales.
 
-    u and v are those of `gaussian`: the counts of classes a and b relative to all other classes.
+    u and v are the counts of classes a and b relative to all other classes, as in `gaussian`.
     """
     reach = math.ceil(46 * scale) + 2
     noise = IntegerDistribution.of(lambda z: -np.abs(z) / scale, reach, math.inf, 1 / scale)
@@ -104,9 +107,10 @@ def laplace(scale: float) -> list[Cells]:
 
 
 def _cells(noise: IntegerDistribution, w: Array, t: Array, out: float, scale: float) -> list[Cells]:
-    """Return cells for both tie rules; their edges `w` of u + v and `t` of u − v are in units of `scale`.
+    """Return the cells for both tie rules (κ = 0 and κ = 1 of the module).
 
-    Below the least `w`, square cells reach `out` scales in u and in v. Edges are rounded to integers.
+    `w` and `t` are the edges of cells in u + v and in u − v, in units of `scale`; they are rounded to integers. Where
+    u + v is below the least `w`, cells are squares up to |u| and |v| of `out` scales.
     """
     rows, columns = (np.unique(np.round(edge * scale).astype(np.int64)) for edge in (w, both_signs(t)))
     columns = np.concatenate([[columns[0] - 1], columns, [columns[-1] + 2]])
@@ -120,12 +124,12 @@ def _cells(noise: IntegerDistribution, w: Array, t: Array, out: float, scale: fl
 
 
 def near(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> Cells:
-    """Return cells between the integer edges `w` of u + v and `t` of u − v, for the tie rule κ = `tie`.
+    """Return the cells between the edges `w` of u + v and `t` of u − v, for the tie rule κ = `tie` of the module.
 
-    u, v and κ are those of the module; the last cells of u + v are unbounded. As u and v are integers, u + v and u − v
-    are both even or both odd. Bounds at each end of a cell of t are therefore computed at its last even and its last
-    odd t.
+    All edges are integers. The last cells of u + v are unbounded.
     """
+    # As u and v are integers, u + v and u − v are both even or both odd. Bounds at each end of a cell of t are
+    # therefore computed at its last even and its last odd t.
     first, last = (t[:-1], np.minimum(t[:-1] + 1, t[1:] - 1)), (t[1:] - 1, np.maximum(t[1:] - 2, t[:-1]))
     rows = np.unique(np.concatenate([*first, *last]))
     ahead = _WinBounds.of(noise, w, rows, tie)
@@ -142,12 +146,15 @@ def near(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> Cell
 
 @dataclass(frozen=True, eq=False)
 class _WinBounds:
-    """Bounds on the probability P_a that class a wins, and on ln P_a before minus after the vote changes."""
+    """Bounds on the probability P_a that class a wins, and on its privacy loss: ln P_a minus ln P_a on the neighbour.
 
-    t: Integers  # u − v (columns); rows are cells of w = u + v
-    low: Array
+    All bounds are (cells of w = u + v, columns `t`).
+    """
+
+    t: Integers  # u − v
+    low: Array  # bounds on P_a
     high: Array
-    ratio: Array  # upper bound
+    ratio: Array  # upper bound on the privacy loss
 
     def index_of(self, t: Integers) -> Integers:
         return np.searchsorted(self.t, t)
@@ -161,7 +168,7 @@ class _WinBounds:
 
     @staticmethod
     def _compute_block(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> tuple[Array, Array, Array]:
-        """Return the bounds `low`, `high` and `ratio` of `_WinBounds` for some columns `t`."""
+        """Compute the fields `low`, `high` and `ratio` for some of the columns `t`."""
         z = np.arange(-noise.reach, noise.reach + 1)
         start = -((-w[:, None] - t) // 2)  # the least u of each cell, rounded up
         end = np.vstack([start[1:] - 1, np.full_like(t, noise.reach)])
@@ -181,18 +188,24 @@ class _WinBounds:
 
 
 def _tail_sums(terms: Array) -> Array:
-    """Return, in each row, the sums of `terms` from each index to the end, followed by 0."""
+    """Return the sums of each row of `terms` from each index to the end, followed by 0."""
     sums = np.cumsum(terms[:, ::-1], axis=1)[:, ::-1]
     return np.pad(sums, ((0, 0), (0, 1)))
 
 
 def _read_tail_sums(sums: Array, z: Integers, reach: int) -> Array:
-    """Return the tail sums that start at the noise values `z`; row j of `sums` holds those for column j of `z`."""
+    """Look up the tail sums of probabilities of the noise from the values `z` (cells × columns) on.
+
+    `sums` (columns × values) is the result of `_tail_sums`, with the noise values −`reach` to `reach`.
+    """
     return np.take_along_axis(sums.T, np.clip(z + reach, 0, 2 * reach + 1), axis=0)
 
 
 def _bound_neither(noise: IntegerDistribution, w: Integers, t: Integers) -> tuple[Array, ...]:
-    """Bound P_o, the probability that neither class wins, and ln P_o before minus after the vote moves, per cell."""
+    """Bound the probability that neither class wins from below and above, and its privacy loss from above and below.
+
+    All four bounds are (cells of w = u + v, cells of t = u − v).
+    """
     low_u, low_v = -((-w[:, None] - t[:-1]) // 2), -((-w[:, None] + t[1:] - 1) // 2)
     end = np.append(w[1:] - 1, 4 * noise.reach + w[-1])[:, None]
     high_u, high_v = (end + t[1:] - 1) // 2, (end - t[:-1]) // 2
@@ -208,12 +221,11 @@ def _bound_neither(noise: IntegerDistribution, w: Integers, t: Integers) -> tupl
 
 
 def far(noise: IntegerDistribution, edge: Integers, below: int, tie: int) -> Cells:
-    """Return square cells with edges `edge` of u and of v, for the tie rule κ = `tie`.
+    """Return square cells with edges `edge` in u and in v, for the tie rule κ = `tie` of the module.
 
-    u, v and κ are those of the module. Squares in which u + v ≥ `below` everywhere belong to other cells, so their
-    bounds are 0. All other bounds are computed at the corners of the square, by lemma 1 in
-    docs/explanation/proofs-labels.md.
+    The bounds of a square are 0 if u + v ≥ `below` everywhere in it, because cells of `near` cover it.
     """
+    # Bounds are computed at the corners of a square, by lemma 1 in docs/explanation/proofs-labels.md.
 
     def win_probabilities(u: Integers, v: Integers, tie: int) -> Array:
         """Return the probability that class a wins by the rule κ = `tie`, for all pairs (u, v)."""

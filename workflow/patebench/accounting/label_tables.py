@@ -59,7 +59,7 @@ class Cells:
 
     @classmethod
     def of(cls, low: Array, high: Array, ratio: Array) -> "Cells":
-        """Create cells from arrays (bounds × rows × columns) by cutting these into blocks."""
+        """Create cells from bounds in arrays (bounds × rows × columns), in blocks of neighbouring rows and columns."""
         return cls(*(_cut_into_blocks(values) for values in (low, high, ratio)))
 
     @cached_property
@@ -120,8 +120,8 @@ class Table:
     """Bounds on the outcome probabilities of a label, in cells of w = u + v (rows) at edges of t = u − v (columns).
 
     u and v are the counts of classes a and b minus the largest noisy count of all other classes. P_a, P_b and P_o are
-    the probabilities that a, b or neither wins; P_b at t equals P_a at −t. The last cell of w is unbounded, and the
-    edges of t are symmetric about 0. All arrays are (cells of w, edges of t), except `t`, (edges of t,).
+    the probabilities that a, b or neither wins. There is no P_b, as P_b at t equals P_a at −t. The last cell of w is
+    unbounded. Arrays are (cells of w, edges of t), except `t`, the edges, which are symmetric about 0.
 
     Parameters
     ----------
@@ -159,15 +159,12 @@ def both_signs(t: Array) -> Array:
 
 @cache
 def gaussian() -> Table:
-    """Return the table for noise N(0, 1): w = u + v from −22, and t = u − v from −24 to 24.
-
-    P_a and P_o are the probabilities that class a wins, and that neither a nor b wins (see `Table`). ln P_a is concave.
-    The second derivative of ln P_a along t is Var(S_a/2 − S_b/2 | a wins) − 1/2 ≥ −1/2, with S_a = u + noise and S_b =
-    v + noise. The second derivatives along u and along v are Var(S_a | a wins) − 1 and Var(S_b | a wins) − 1, both from
-    −1 to 0. A quarter of their difference is the derivative of ∂ ln P_a/∂t along w. So within a cell of w, ∂ ln P_a/∂t
-    exceeds its value at the middle by at most an eighth of the cell's width. P_o is Φ(−u)Φ(−v), and the hazard φ/Φ(−·)
-    has slopes between 0 and 1.
-    """
+    """Return the table for noise N(0, 1): w = u + v from −22, and t = u − v from −24 to 24."""
+    # ln P_a is concave. The second derivative of ln P_a along t is Var(S_a/2 − S_b/2 | a wins) − 1/2 ≥ −1/2, with S_a =
+    # u + noise and S_b = v + noise. The second derivatives along u and along v are Var(S_a | a wins) − 1 and
+    # Var(S_b | a wins) − 1, both from −1 to 0. A quarter of their difference is the derivative of ∂ ln P_a/∂t along w.
+    # So within a cell of w, ∂ ln P_a/∂t exceeds its value at the middle by at most an eighth of the cell's width. P_o
+    # is Φ(−u)Φ(−v), and the hazard φ/Φ(−·) has slopes between 0 and 1.
     w = edges(-22.0, (0.25, -3.0), (0.125, -1.0), (0.05, -0.6), (0.02, 3.0), (0.05, 4.0), (0.25, 9.0), (0.5, 28.0))
     t = both_signs(edges(0.0, (0.008, 1.6), (0.02, 5.0), (0.05, 12.0), (0.2, 24.0)))
     halves = np.sort(np.concatenate([w, (w[1:] + w[:-1]) / 2]))[:, None]
@@ -208,10 +205,8 @@ def _gaussian_wins(w: Array, t: Array) -> Array:
 
 @cache
 def laplace() -> Table:
-    """Return the table for noise of density f(x) = e^{−|x|}/2: w = u + v from −36, and t = u − v from −48 to 48.
-
-    The slope of ln f is at most 1, and so is the slope of ln P_a in u and in v, with P_a the probability that a wins.
-    """
+    """Return the table for noise of density f(x) = e^{−|x|}/2: w = u + v from −36, and t = u − v from −48 to 48."""
+    # The slope of ln f is at most 1, and so is the slope of ln P_a in u and in v.
     w = edges(
         -36.0,
         (1.0, -12.0),
@@ -342,9 +337,9 @@ def cells(table: Table, s: float) -> Cells:
 
 
 def _inner_edges(t: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the indices in `t` of the lower and upper edges of its inner cells.
+    """Return the indices in `t` of the lower edges and of the upper edges of the inner cells.
 
-    Inner cells stay within the range of `t` if one vote of the largest size, `LARGEST`, changes.
+    From an inner cell, a changed vote of at most `LARGEST` noise scales leads to a point that is still in the table.
     """
     # A vote of s noise scales changes t by 2s.
     inside = np.flatnonzero(np.abs(t) <= t[-1] - 2 * LARGEST)

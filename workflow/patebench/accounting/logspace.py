@@ -78,14 +78,14 @@ def rowwise(function: Callable[[NDArray[Any]], Array], table: NDArray[Any]) -> A
 def log_two_outcomes(log_q: ArrayLike, log_r: ArrayLike, log_b: ArrayLike, exponent: ArrayLike) -> Array:
     """Return ln((1−q)·Aᵉ + q·Bᵉ) with A = (1−q)/(1−r), the form of both data-dependent theorems of PATE.
 
-    The formula is evaluated as ln(1 + (1−q)(Aᵉ − 1) + q(Bᵉ − 1)), whose terms are all positive, so that nothing cancels
-    for small q. Results below `LEAST` are rounded up to `LEAST`.
+    Results below `LEAST` are rounded up to `LEAST`.
 
     Parameters
     ----------
     log_q, log_r, log_b : ln q, ln r and ln B, with q ≤ r ≤ 1 and B ≥ 1
     exponent : (…, exponents) exponents e > 0
     """
+    # Evaluated as ln(1 + (1−q)(Aᵉ − 1) + q(Bᵉ − 1)), whose terms are all positive: nothing cancels for small q.
     log_q, log_r, log_b, exponent = (np.asarray(value, dtype=np.float64) for value in (log_q, log_r, log_b, exponent))
     with np.errstate(over="ignore"):
         log_a = np.log1p(np.exp(log_q + log_expm1(log_r - log_q) - log1mexp(log_r)))
@@ -102,7 +102,7 @@ def log_two_outcomes(log_q: ArrayLike, log_r: ArrayLike, log_b: ArrayLike, expon
 
 
 def _two_outcomes_plain(log_q: Array, log_a: Array, log_b: Array, exponent: Array) -> Array:
-    """Return `log_two_outcomes`, given ln A, where no power overflows and no probability underflows."""
+    """Compute `log_two_outcomes` from ln A directly, if no power overflows and no probability underflows."""
     q = np.exp(log_q)
     total: Array = np.asarray(exponent * log_a)
     np.expm1(total, out=total)
@@ -113,7 +113,7 @@ def _two_outcomes_plain(log_q: Array, log_a: Array, log_b: Array, exponent: Arra
 
 
 def _two_outcomes_in_log_space(log_q: Array, log_a: Array, log_b: Array, exponent: Array) -> Array:
-    """Return `log_two_outcomes`, given ln A, for any arguments; large terms are computed in log space."""
+    """Compute `log_two_outcomes` from ln A for any arguments, with large terms in log space."""
     likely = log1mexp(log_q) + log_expm1(exponent * log_a)
     rest = log_q + log_expm1(exponent * log_b)
     return np.maximum(softplus(np.logaddexp(likely, rest)), LEAST)

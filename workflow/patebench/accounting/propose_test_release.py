@@ -35,7 +35,9 @@ _ROUNDING = 16 * float(np.finfo(np.float64).eps)
 
 
 def steps(gap: NDArray[np.int64], cost: Array, budget: float) -> int | None:
-    """Return the least number k of changed teachers with Σ cost[max(gap − 2k, 0)] > `budget`; None if no k exists.
+    """Return the least number of teachers that must change for the divergence bound to exceed `budget`; None if never.
+
+    It is the least k with Σ cost[max(gap − 2k, 0)] > `budget`, as one changed vote reduces a gap by at most 2.
 
     Parameters
     ----------
@@ -77,25 +79,29 @@ class Decision:
         return 1.0 if k is None else _pass_probabilities(self, k)[k] / UNITS
 
     def fulfils(self, units: int, previous_units: int) -> bool:
-        """Return True if p = `units`/UNITS and p′ = `previous_units`/UNITS satisfy (*) in both directions.
+        """Return True if neighbours may release labels with probabilities p = `units`/UNITS and p′.
 
-        (*) of the module limits the Rényi divergence between neighbours that release labels with probability p and p′.
+        p′ is `previous_units`/UNITS. The condition is (*) of the module in both directions, which limits the Rényi
+        divergence to R.
         """
         one, other = _log_probabilities(units), _log_probabilities(previous_units)
         return max(self._left_side(one, other), self._left_side(other, one)) <= (self.order - 1) * self.total
 
     def _left_side(self, one: tuple[float, float], other: tuple[float, float]) -> float:
-        """Return α − 1 times the left side of (*), rounded up; `one` is (ln p, ln(1 − p)), `other` the same of p′."""
+        """Return α − 1 times the left side of (*), rounded up.
+
+        `one` is (ln p, ln(1 − p)), and `other` is (ln p′, ln(1 − p′)).
+        """
         paid = (self.order - 1) * self.budget
         labels, nothing = (self.order * x + (1 - self.order) * y for x, y in zip(one, other, strict=True))
         sizes = self.order * -(sum(one) + sum(other)) + paid + (self.order - 1) * self.total
         return float(np.logaddexp(nothing, labels + paid)) + _ROUNDING * (sizes + 1)
 
     def curve(self, k: int | None, labels: Array, orders: Array) -> Array:
-        """Return the Rényi divergence of the release if the labels have a divergence of at most `labels` (… × orders).
+        """Return the Rényi divergence (… × orders) of the release, which consists of the decision and maybe the labels.
 
-        `k` is the result of `steps`, which is at most one larger or smaller for a neighbour. The divergence is the
-        maximum over these neighbours and both directions.
+        `labels` (… × orders) is the divergence of the labels, and `k` the result of `steps`. For a neighbour, `steps`
+        may return one more or one less; the divergence is the maximum over these cases and both directions.
         """
         near = {k} if k is None else {max(k - 1, 0), k, k + 1}
         pairs = [(self.probability(k), self.probability(other)) for other in near]
@@ -118,7 +124,7 @@ def _log_probabilities(units: int) -> tuple[float, float]:
 
 
 def _release_divergence(p: float, q: float, labels: Array, orders: Array) -> Array:
-    """Return D_α between releases of labels with probability `p` and with `q`; the D_α of the labels is `labels`."""
+    """Return D_α between neighbours that release labels with probability `p` and `q`; D_α of the labels is `labels`."""
     if p == q == 1:
         return labels
     (log_p, log_rest), (log_q, rest) = (_log_probabilities(round(probability * UNITS)) for probability in (p, q))
@@ -132,9 +138,9 @@ def _release_divergence(p: float, q: float, labels: Array, orders: Array) -> Arr
 class WholeAccountant(RenyiAccountant):
     """Rényi accountant of propose-test-release, which does not subtract the failure probability from δ.
 
-    Each pair of neighbours belongs to one of two cases. Either the Rényi divergence of order α of the release is at
-    most R (see the module), or neither data set releases labels, except with the failure probability. So the conversion
-    uses all of δ if the failure probability is at most δ; otherwise ε is ∞.
+    Two neighbours are in one of two cases: the Rényi divergence of order α of their releases is at most R (see the
+    module), or both release labels with at most the failure probability. So the conversion uses all of δ. If the
+    failure probability exceeds δ, ε is ∞.
     """
 
     def remaining_delta(self, delta: float, queries: int) -> float:

@@ -72,8 +72,9 @@ def pure(epsilon: float, orders: ArrayLike) -> Array:
     """Return the largest Rényi divergence that ε-DP allows, attained by randomised response.
 
     It is ln((sinh(αε) − sinh((α−1)ε)) / sinh ε) / (α−1) (Bun & Steinke 2016, Proposition 3.3, in its proof; Mironov
-    2017, Proposition 10). The formula is evaluated as ln(1 + x) with x > 0, which keeps full accuracy for small ε.
+    2017, Proposition 10).
     """
+    # Evaluated as ln(1 + x) with x > 0, which keeps full accuracy for small ε.
     orders = np.asarray(orders, dtype=np.float64)
     if np.isinf(epsilon):
         return np.full_like(orders, np.inf)
@@ -89,12 +90,12 @@ def laplace(gamma: float, orders: ArrayLike) -> Array:
 
 
 def laplace_cell(gamma: float, orders: ArrayLike) -> Array:
-    """Return the Rényi divergence, rounded up, if one count with Laplace noise of scale 1/γ changes by one.
+    """Return the Rényi divergence, rounded up, of one count that changes by one, with Laplace noise of scale 1/γ.
 
-    It is ln(α/(2α−1)·e^{(α−1)γ} + (α−1)/(2α−1)·e^{−αγ}) / (α−1) (Mironov 2017, Proposition 6). Terms of first order in
-    γ cancel. So the formula is evaluated as ln(1 + x), with x > 0 the sum of the higher-order terms of both
-    exponentials.
+    It is ln(α/(2α−1)·e^{(α−1)γ} + (α−1)/(2α−1)·e^{−αγ}) / (α−1) (Mironov 2017, Proposition 6).
     """
+    # Terms of first order in γ cancel. So the formula is evaluated as ln(1 + x), with x > 0 the sum of the higher-order
+    # terms of both exponentials.
     orders = np.asarray(orders, dtype=np.float64)
     up, down = (orders - 1) * gamma, -orders * gamma
     shares = orders / (2 * orders - 1), (orders - 1) / (2 * orders - 1)
@@ -175,7 +176,7 @@ _PLAIN = 600.0
 
 
 def _leads(counts: NDArray[np.integer]) -> NDArray[np.integer]:
-    """Return the leads, in votes, of the plurality over the other classes, (queries, classes − 1), rows ascending."""
+    """Return by how many votes the plurality leads each other class, (queries, classes − 1), ascending in each row."""
     ordered = np.sort(counts, axis=1)
     return ordered[:, -1:] - ordered[:, -2::-1]
 

@@ -44,11 +44,11 @@ _SMALLEST = 2.0**-900  # minimum step
 
 
 def cost(order: ArrayLike, beta: ArrayLike, noise: ArrayLike, margin: ArrayLike = 0.0) -> Array:
-    """Return an upper bound on the Rényi divergence between f̂ on adjacent data; ∞ if α(1−e^{−2β}) ≥ 1.
+    """Return an upper bound on the Rényi divergence between f̂ on two neighbours; ∞ if α(1−e^{−2β}) ≥ 1.
 
     f̂ is a data-dependent bound, released with noise on a grid. Let s be the β-smooth sensitivity of the exact bound in
-    grid steps, plus 2. f̂ is the exact bound plus Gaussian noise of scale s·`noise` and a shift of ⌈s·`noise`·`margin`⌉
-    grid steps, which makes it unlikely that f̂ is too small. `order` is α, and `beta` is β.
+    grid steps, plus 2. The noise has scale s·`noise`. A shift of ⌈s·`noise`·`margin`⌉ grid steps makes it unlikely that
+    f̂ is below the exact bound. `order` is α, and `beta` is β.
     """
     order, noise, margin = (np.asarray(value, dtype=np.float64) for value in (order, noise, margin))
     beta = np.asarray(beta, dtype=np.float64) + _SLACK
@@ -59,7 +59,7 @@ def cost(order: ArrayLike, beta: ArrayLike, noise: ArrayLike, margin: ArrayLike 
 
 
 def _gaussian_divergence(order: Array, b: Array, noise: Array, margin: Array) -> Array:
-    """Return the divergence of `cost` for continuous noise, if the noise scale of a neighbour is eᵇ times as large."""
+    """Return the bound of `cost` for continuous noise, if the noise scale on the neighbour is eᵇ times as large."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         change = order * np.expm1(2 * b)
         # the largest distance of the means that adjacent data allow
@@ -70,7 +70,7 @@ def _gaussian_divergence(order: Array, b: Array, noise: Array, margin: Array) ->
 
 
 def _log_theta(scale: Array) -> Array:
-    """Bound ln of Σ exp(−x²/2t²) over the integers divided by the integral of the same function, with t = `scale`."""
+    """Return an upper bound on ln(Σ_x exp(−x²/2t²) / ∫ exp(−x²/2t²) dx) over the integers x, with t = `scale`."""
     exponent = -2 * np.pi**2 * scale**2
     with np.errstate(divide="ignore"):
         result: Array = np.log1p(2 * np.exp(exponent) / -np.expm1(exponent))
@@ -119,8 +119,8 @@ class Design:
     def release(self, value: float, sensitivity: float, ceiling: float, source: Source) -> float:
         """Draw the noisy bound f̂ for the bound f = `value`, with noise from `source`, clipped to [0, `ceiling`].
 
-        `sensitivity` is the smooth sensitivity of f, and `ceiling` its worst case. Noise from a seeded source is
-        continuous and rounded: it is meant to be reproducible, not private.
+        `sensitivity` is the smooth sensitivity of f, and `ceiling` is the worst case of f. Noise from a seeded source
+        is continuous and rounded: it is meant to be reproducible, not private.
         """
         if not np.isfinite(ceiling):
             return np.inf
@@ -128,7 +128,7 @@ class Design:
         return self.at(value, sensitivity, ceiling, int(np.rint(noise)))
 
     def at(self, value: float, sensitivity: float, ceiling: float, draw: int = 0) -> float:
-        """Return the noisy bound f̂ of `release` if the noise is `draw` grid steps; 0 gives the median of f̂."""
+        """Return the noisy bound f̂ if the noise drawn by `release` is `draw` grid steps; 0 gives the median of f̂."""
         if not np.isfinite(ceiling):
             return np.inf
         shift = math.ceil((sensitivity / self.step + 2) * (1 + self.noise * margin(self.failure)))
@@ -143,9 +143,9 @@ class Design:
 
 
 def best_design(curve: Array, local: Array, ceiling: Array, orders: Array, delta: float) -> Design:
-    """Return the noise parameters (`Design`) with the least ε at `delta`, if the noisy bound takes its median.
+    """Return the noise parameters (`Design`) with the least ε at `delta`, computed at the median of the noisy bound.
 
-    They are public only if all arguments are, such as those computed from `profile` instead of the votes.
+    They depend on all arguments. So they are public if the arguments are computed from `profile` instead of the votes.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def best_design(curve: Array, local: Array, ceiling: Array, orders: Array, delta
 
 
 def _grid_step(sensitivity: Array, noise: Array, ceiling: Array) -> Array:
-    """Return a power of two as grid step, large enough that discrete noise on the grid can be drawn exactly."""
+    """Return the grid step: a power of two, large enough that discrete noise on the grid can be drawn exactly."""
     widest = np.where(np.isfinite(ceiling), ceiling, 1.0) * np.maximum(noise, 1) / _POINTS
     # a power of two, so that grid points are exact
     return np.exp2(np.ceil(np.log2(np.maximum(np.maximum(sensitivity * _FINE, widest), _SMALLEST))))

@@ -38,10 +38,10 @@ def geometric(one: float, other: float) -> float:
 def bisect(
     holds: Callable[[N], bool], safe: N, unsafe: N, *, halve: Callable[[N, N], N] = mean, near: float = 0.0
 ) -> N:
-    """Return the value nearest to `unsafe` at which `holds` is true, found by bisection.
+    """Return a value between `safe` and `unsafe` at which `holds` is true, as near to `unsafe` as possible.
 
-    The search ends when the two sides differ by at most the fraction `near` of the larger, or when no value lies
-    between them.
+    The search is by bisection. It ends when the relative distance to a value at which `holds` is false is at most
+    `near`, or when no value is in between.
 
     Parameters
     ----------
@@ -76,10 +76,10 @@ def edge(
     guess: float | None = None,
     near: float = _NEAR,
 ) -> float:
-    """Return the parameter value in [low, high] with the largest cost(value) ≤ budget.
+    """Return the value of a noise parameter, from `low` to `high`, at which `cost` is largest but at most `budget`.
 
-    The cost must be monotone in the parameter. A `guess` within one percent of the value saves steps; any other guess
-    adds two steps. `near` is the relative tolerance of the value.
+    `cost` must be monotone. A `guess` within one percent of the result saves steps; any other guess adds two steps.
+    `near` is the relative tolerance of the result.
 
     Raises
     ------
@@ -106,9 +106,9 @@ def edge(
 
 
 def _find_crossing(cost: Callable[[float], float], budget: float, ends: dict[float, float], near: float) -> float:
-    """Return the value between both values in `ends` with the largest cost of at most `budget`.
+    """Return the value between the two keys of `ends` at which `cost` is largest but at most `budget`.
 
-    `ends` are the costs by value: first a value whose cost is at most `budget`, then one whose cost exceeds it.
+    `ends` maps values to costs: first a value whose cost is at most `budget`, then one whose cost exceeds it.
     """
     from scipy.optimize import toms748
 

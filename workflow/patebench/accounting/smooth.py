@@ -35,7 +35,7 @@ _ROUNDING = 1e-12  # error of f per query, relative to the data-independent boun
 
 @dataclass(frozen=True)
 class PerQuery:
-    """Data-dependent theorem on the Rényi divergence of a query, as a function of the counts.
+    """Data-dependent bound on the Rényi divergence of a query, as a function of its counts.
 
     It must satisfy conditions (1) and (2) of the module; q bounds the probability that the label is not the plurality.
     """
@@ -50,18 +50,17 @@ class PerQuery:
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """Table of the largest change that one vote causes in a theorem's bound on a query; it does not depend on votes.
+    """Table of how much one vote can change the bound on a query, which is the local sensitivity of the bound.
 
-    Each node is a number of votes by which the plurality leads every other class: an even gap, the same to all classes.
-    `change` (orders × nodes) is an upper bound on the change of the query's bound by one vote, and is interpolated
-    linearly between the nodes. As a function of the gap, it rises up to the node `peak` and then falls, so its maximum
-    over an interval is its value at the point nearest to the peak. At orders where the data-independent bound is ∞,
-    `change` has no meaning, as there is no bound to release.
+    The table is a function of the even gap: the number of votes by which the plurality leads every other class. Nodes
+    are even gaps from 0 to the number of teachers, and values are interpolated linearly between nodes. The table does
+    not depend on the votes. At orders where the data-independent bound is ∞, it has no meaning, as there is no bound to
+    release.
     """
 
     log_q: Array  #: ln q at the nodes, decreasing
-    change: Array
-    peak: NDArray[np.intp]
+    change: Array  #: (orders, nodes) upper bounds on the change; they rise up to the node `peak`, and then fall
+    peak: NDArray[np.intp]  #: (orders,)
     rounding: Array  #: rounding error of a query's bound, per order
     teachers: int
     per_query: PerQuery
@@ -85,16 +84,19 @@ class Steps:
         return cls(log_q, np.minimum(rising, falling), peak, rounding, teachers, per_query)
 
     def position(self, histograms: Array) -> Array:
-        """Return real-valued positions of `histograms` (… × classes) among the nodes, interpolated linearly in ln q."""
+        """Return the positions (…) of `histograms` (… × classes) in the table, as real-valued indices of nodes.
+
+        A position is interpolated linearly in ln q.
+        """
         log_q = self.per_query.log_q(histograms.reshape(-1, histograms.shape[-1])).reshape(histograms.shape[:-1])
         return np.interp(-log_q, -self.log_q, np.arange(len(self.log_q), dtype=np.float64))
 
 
 def local(steps: Steps, counts: Counts) -> Array:
-    """Return bounds on the local sensitivity of a Rényi bound near `counts` (distances × orders).
+    """Return upper bounds on the local sensitivity of a Rényi bound on all queries (distances × orders).
 
-    Row d is for all counts within d votes of `counts` in each query: Σ_i U_i(d) over queries i (see the module). The
-    last row is the maximum over all votes and applies to all larger distances.
+    Row d is valid for all counts that differ from `counts` by at most d votes per query. It is Σ_i U_i(d) over queries
+    i (see the module). The last row is valid for any counts.
     """
     distances = np.arange(min(steps.teachers, _DISTANCES))
     total = np.zeros((len(distances) + 1, len(steps.peak)))
@@ -102,13 +104,14 @@ def local(steps: Steps, counts: Counts) -> Array:
     ordered, times = np.unique(-np.sort(-counts, axis=1), axis=0, return_counts=True)
     for rows, span in _split_into_blocks(len(ordered), ordered.shape[1], len(distances)):
         near, far = _bound_positions(steps, ordered[rows], distances[span])
+        # As `change` rises and then falls, its maximum over an interval is at the point nearest to the peak.
         for order, (change, peak) in enumerate(zip(steps.change, steps.peak, strict=True)):
             total[span, order] += times[rows] @ _interpolate(change, np.clip(float(peak), near, far))
     return total + len(counts) * steps.rounding
 
 
 def work(queries: int, classes: int, teachers: int) -> float:
-    """Return the largest possible work of `local`: the number of triples of a query, a distance and a class."""
+    """Return the work of `local` if no histogram repeats: the number of queries × distances × classes."""
     return float(queries) * classes * min(teachers, _DISTANCES)
 
 
@@ -116,7 +119,6 @@ def smooth(local: Array, beta: Array | float) -> Array:
     """Return the β-smooth sensitivity per order: the maximum of e^{−βd}·local[d] over distances d.
 
     `local` (distances × orders) is the result of the function `local`; `beta` is one number, or one per order.
-
     The result is at least 10⁻¹² of its maximum over all votes, so that it is not 0 for some votes and positive for
     others.
     """
@@ -126,9 +128,10 @@ def smooth(local: Array, beta: Array | float) -> Array:
 
 
 def _bound_positions(steps: Steps, ordered: Counts, distances: NDArray[np.intp]) -> tuple[Array, Array]:
-    """Return the least and greatest positions in the table (queries × distances) of histograms within each distance.
+    """Return the range of table positions of the histograms within each distance of each query's counts.
 
-    `ordered` are counts (queries × classes) in descending order, and distances are numbers of changed votes.
+    The range is a pair of arrays (queries × distances): the least and the greatest position. `ordered` are counts
+    (queries × classes) in descending order, and `distances` are numbers of changed votes.
     """
     # Of two adjacent histograms, at least one within d votes, the one with the smaller q is between `near` and `far`.
     tied = 2 * distances >= (ordered[:, :1] - ordered[:, 1:2])
@@ -138,7 +141,7 @@ def _bound_positions(steps: Steps, ordered: Counts, distances: NDArray[np.intp])
 
 
 def _move_towards_tie(ordered: Counts, distances: NDArray[np.intp]) -> Array:
-    """Move `distances` votes from the plurality to the runner-up, until they tie (queries × distances × classes)."""
+    """Return counts with d votes moved from plurality to runner-up, until they tie (queries × distances × classes)."""
     moved = np.minimum(distances, (ordered[:, :1] - ordered[:, 1:2]) // 2)
     result = np.repeat(ordered[:, None].astype(np.float64), len(distances), axis=1)
     result[..., 0] -= moved
@@ -147,7 +150,7 @@ def _move_towards_tie(ordered: Counts, distances: NDArray[np.intp]) -> Array:
 
 
 def _move_towards_unanimity(ordered: Counts, distances: NDArray[np.intp]) -> Array:
-    """Move `distances` votes to the plurality from the largest other classes (queries × distances × classes)."""
+    """Return counts with d votes moved from the largest other classes to plurality (queries × distances × classes)."""
     others = ordered[:, None, 1:].astype(np.float64)
     # Counts c_j above a level λ are lowered to λ, with Σ_j (c_j − λ)⁺ = d; so λ = max_k (c_1 + … + c_k − d)/k.
     # Fractions of votes are moved too: q is smaller than whole votes could make it.
@@ -166,7 +169,7 @@ def _interpolate(table: Array, position: Array) -> Array:
 
 
 def _split_into_blocks(queries: int, classes: int, distances: int) -> Iterator[tuple[slice, slice]]:
-    """Yield pairs of a slice of queries and a slice of distances that cover all combinations, to limit memory."""
+    """Yield blocks that fit in memory, as pairs of a slice of queries and a slice of distances."""
     span = max(1, min(distances, _CELLS // classes))
     rows = max(1, _CELLS // (classes * span))
     for first in range(0, queries, rows):

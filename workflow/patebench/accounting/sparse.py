@@ -33,15 +33,15 @@ def participations(most: int, queries: int, rounds: Sequence[int] = ()) -> int:
 def weighted_distance(most: int, rounds: Sequence[int] = (), *, labels: bool = False) -> int:
     """Return the largest squared L2 distance between the weighted tables of two neighbours, summed over all rounds.
 
-    The neighbours differ in one teacher. A replaced teacher may have the opposite votes, so the distance per round is
-    up to twice the norm of its votes, and the squared distance up to four times the squared norm.
+    Neighbours replace one teacher's votes. In each round, the votes may become the opposite, so the distance is at most
+    twice their L2 norm, and the squared distance is at most 4·`most`.
 
     Parameters
     ----------
-    most : largest squared norm of a teacher's votes per round; for removed votes, it is the squared distance
+    most : largest squared L2 norm of a teacher's votes per round
     rounds : numbers of queries of each round; empty: one round
-    labels : if True, only the label of a teacher's single record changes, which moves the same weights to another
-        column
+    labels : True if neighbours differ only in the label of a teacher's single record, which moves the same weights to
+        another column; the squared distance per round is then at most 2·`most`
     """
     return (2 if labels else 4) * most * max(1, len(rounds))
 

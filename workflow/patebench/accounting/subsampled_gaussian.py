@@ -72,9 +72,8 @@ class SubsampledGaussian:
 def epsilon_together(kinds: Sequence[SubsampledGaussian], delta: float) -> float:
     """Return an ε, rounded up, for which all steps in `kinds` are together (ε, δ)-DP for adding or removing a record.
 
-    Each of `kinds` is a number of equal steps. The numbers and the order of the steps must be fixed beforehand. The
-    query of a step may depend on all earlier outputs, since the dominating pair of a step covers any query (Zhu, Dong,
-    Wang 2022, Theorem 10). A bound without sampling also holds with it, as hockey-stick divergences are jointly convex.
+    Each item of `kinds` is a number of equal steps. The numbers and the order of the steps must be fixed beforehand.
+    The query of a step may depend on all earlier outputs (Zhu, Dong, Wang 2022, Theorem 10).
     """
     check_delta(delta)
     used = [kind for kind in kinds if kind.steps > 0]
@@ -85,6 +84,7 @@ def epsilon_together(kinds: Sequence[SubsampledGaussian], delta: float) -> float
     if not _amplified(used):
         from patebench.accounting.independent import gaussian_dp
 
+        # A bound without sampling also holds with it, as hockey-stick divergences are jointly convex.
         return gaussian_dp(math.sqrt(sum(kind.steps / kind.noise**2 for kind in used)), delta)
     if delta < LEAST_DELTA:
         raise PatebenchError(

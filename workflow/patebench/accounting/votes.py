@@ -99,7 +99,7 @@ class WeightedVotes:
         return replace(self, weights=self.weights[:, queries])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays of weights, labels and teachers by the names that they have in files of votes."""
+        """Return the arrays of weights, labels and teachers as a dictionary, with the names used in files of votes."""
         weights = self.weights.astype(np.min_scalar_type(-max(1, int(np.abs(self.weights).max(initial=0)))))
         return {"weights": weights, "row_labels": self.labels, "row_teachers": self.teachers}
 
@@ -198,7 +198,7 @@ class Votes:
         return self.at(slice(queries))
 
     def with_predictions(self, predictions: NDArray[Any] | None) -> "Votes":
-        """Return the votes with the student's class probabilities `predictions` (queries × classes), or without."""
+        """Return the votes with the student's class probabilities `predictions` (queries × classes); None: without."""
         if predictions is None:
             return replace(self, predictions=None)
         chances: NDArray[np.float64] = check_array("predictions", predictions).astype(np.float64)
@@ -224,7 +224,7 @@ class Votes:
 
     @property
     def unit(self) -> int:
-        """Return the number in `counts` that stands for one vote of weight 1."""
+        """Return how much one vote of weight 1 adds to `counts`: `UNIT` if votes have weights, otherwise 1."""
         return 1 if self.weighted is None else UNIT
 
     @property
@@ -239,13 +239,14 @@ class Votes:
 
 
 def check_table(votes: Votes, teachers: int | None, option: str) -> None:
-    """Raise PatebenchError if a user's table, read as `votes`, may imply a wrong number of teachers and so a wrong ε.
+    """Raise PatebenchError if a table given by a user may have a wrong number of teachers, and so a wrong ε.
 
-    With `teachers`, the table is wrong if its number of teachers differs. Without `teachers`, it may be wrong if it
-    looks transposed or seems to contain a column of totals.
+    If `teachers` is stated, the number of teachers in the table must be equal. Otherwise, the table must not look
+    transposed, and must not seem to contain a column of totals.
 
     Parameters
     ----------
+    votes : the table as read
     teachers : number of teachers stated by the user; None: not stated
     option : option that sets `teachers`, such as "--teachers ", for the error message
     """
