@@ -32,11 +32,12 @@ _NEAR = 1e-7
 
 @dataclass(frozen=True)
 class Calibration:
-    """Noise parameters and number of queries with which the worst-case ε of a mechanism at `delta` is at most `target`.
+    """Result of `solve`: a mechanism and a number of queries whose worst-case ε at `delta` is at most `target`.
 
     `solved` names the value that was computed: "queries" or a noise parameter. `bounds` are all worst-case bounds on ε,
     smallest first, for discrete noise if `release` is True, otherwise for continuous noise. `released` is the smallest
-    worst-case bound for discrete noise, or None if the mechanism has no discrete form or δ is not below 1/`teachers`.
+    worst-case bound for discrete noise. It is None if the mechanism has no discrete form, or if δ is not below
+    1/`teachers`.
     """
 
     mechanism: str
@@ -79,9 +80,10 @@ def solve(
     teachers: int | None = None,
     release: bool = False,
 ) -> Calibration:
-    """Find the least noise at which `queries` queries have a worst-case ε of at most `epsilon` at `delta`.
+    """Find the least noise, or the largest number of queries, with a worst-case ε of at most `epsilon` at `delta`.
 
-    Without `queries`, find the largest number of queries at the noise in `parameters`.
+    With `queries`, the noise for this number of queries is found. Without `queries`, the number of queries is found for
+    the noise in `parameters`.
 
     Parameters
     ----------
@@ -149,7 +151,7 @@ def queries_for(
 ) -> Calibration:
     """Find the largest number of queries to `mechanism` with a worst-case ε of at most `epsilon` at `delta`.
 
-    `name` is the mechanism's name in messages; for the other parameters see `solve`.
+    `name` is the mechanism's name in messages and in the result; for the other parameters see `solve`.
     """
     _check(epsilon, delta)
     if release:
@@ -234,12 +236,12 @@ def _missing_parameter(name: str, kind: type[Mechanism], parameters: Mapping[str
 
 @dataclass(frozen=True)
 class Account:
-    """Bounds on ε at `delta` for the labels of `queries` queries to a mechanism.
+    """Result of `epsilon`: bounds on the ε at `delta` for the labels of `queries` queries to a mechanism.
 
     `bounds` are for discrete noise if `release` is True, otherwise for continuous noise. `released` is the smallest
     worst-case bound for discrete noise. It is None if the mechanism has no discrete form, if δ is not below
-    1/`teachers`, or if only the labels of the records are private. `unreleasable` is the reason why labels of these
-    queries may not be released, or None if they may.
+    1/`teachers`, or if neighbours differ only in the label of one record. `unreleasable` is the reason why labels of
+    these queries may not be released, or None if they may.
     """
 
     mechanism: str

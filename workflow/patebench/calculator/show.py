@@ -17,7 +17,7 @@ _DIGITS = 6
 
 
 def as_json(result: Account | Calibration) -> str:
-    """Return `result` as the text of one JSON object; an ε of 0 or almost 0 becomes 10⁻⁴."""
+    """Return `result` as the text of one JSON object; an ε below 10⁻¹², which may be a rounding error, becomes 10⁻⁴."""
     content = result.to_json()
     for bound in (*content["bounds"], *filter(None, [content["released"]])):
         for name in ("epsilon", "add_or_remove"):
@@ -63,10 +63,7 @@ def _setting(result: Account | Calibration) -> str:
 
 
 def _format_noise(result: Calibration, noise: float) -> str:
-    """Return `noise` as text with at most `_DIGITS` digits at which ε is still within the target.
-
-    If no such text exists, it has all digits.
-    """
+    """Return `noise` as text, rounded to `_DIGITS` digits if ε then stays within the target, else with all digits."""
     step = 10.0 ** (math.floor(math.log10(noise)) + 1 - _DIGITS)
     for rounded in (math.floor(noise / step) * step, math.ceil(noise / step) * step):
         text = f"{rounded:.{_DIGITS}g}"
