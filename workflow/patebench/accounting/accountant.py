@@ -39,8 +39,8 @@ class Accountant(ABC):
     name : name of the accountant
     kind : kind of its bounds: worst case, data-dependent or sanitised
     source : citation of the paper and the theorem
-    discrete : text, if the theorem also holds for discrete noise of the same scale: the reason. Accountant: the one to
-        use for discrete noise instead. None: the theorem may not hold for discrete noise
+    discrete : validity for discrete noise. A text: the theorem also holds for discrete noise of the same scale, for
+        this reason. An accountant: use this one instead. None: the theorem may not hold
     adaptive : True if the theorem also holds when earlier answers determine later queries
     failure : function of T that returns the probability that the theorem fails on the first T queries; this probability
         is subtracted from δ
@@ -190,7 +190,7 @@ class RenyiAccountant(Accountant):
 
 
 def valid_for_discrete_noise(accountants: Sequence[Accountant]) -> list[Accountant]:
-    """Return accountants that hold for discrete noise; their `source` then also states the reason.
+    """Return accountants that are valid for discrete noise, with the reason added to the field `source`.
 
     An accountant whose field `discrete` is another accountant is replaced by that accountant. An accountant whose field
     `discrete` is None is left out.

@@ -39,7 +39,7 @@ def tight(orders: Array, curve: Array, delta: float) -> Array:
 def unclipped(how: Conversion, orders: Array, curve: Array, delta: float) -> Array:
     """Return ε at `delta` per order by the conversion `how`, without replacing negative values by 0.
 
-    Orders can so be compared even if ε is 0 at several of them.
+    So orders can be compared even where `convert` returns 0.
     """
     if how is Conversion.CLASSIC:
         return classic(orders, curve, delta)

@@ -231,7 +231,7 @@ def _tilted_distribution(sigma: float, centre: float) -> tuple[Array, Array, flo
 def _find_tilt(sigma: float, rate: float) -> float:
     """Return the least tilt (`centre` of `_tilted_distribution`) at which Chernoff's bound is at most e^{−n·`rate`}.
 
-    Chernoff's bound is on the probability that n draws of the noise have at least the mean of the tilted distribution.
+    The bound is on the probability that the mean of n draws of the noise is at least that of the tilted distribution.
     """
     log_sum = _tilted_distribution(sigma, 0.0)[2]
 

@@ -269,7 +269,7 @@ class ExactDivergence:
 
 
 def reaching(wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the mask `wanted` (numbers T × orders, T ascending), with orders wanted for T also set for smaller T."""
+    """Return a mask (numbers T × orders, T ascending) of the orders `wanted` for T or for a larger number than T."""
     return np.logical_or.accumulate(wanted[::-1], axis=0)[::-1]
 
 
@@ -345,7 +345,7 @@ class _Block:
 
     @classmethod
     def by_histogram(cls, votes: Votes) -> tuple["_Block", Counts]:
-        """Return the block of `votes` and its distinct histograms, with counts in descending order.
+        """Return the block of `votes`, and its distinct histograms (histograms × classes, counts in descending order).
 
         Queries that differ only in the order of classes share a histogram. Classes with equal counts share a rank.
         """
@@ -359,7 +359,7 @@ class _Block:
 
     @classmethod
     def with_own_histograms(cls, votes: Votes) -> "_Block":
-        """Return a block in which every query has its own histogram and every class its own rank."""
+        """Return a block in which every query has its own histogram, and the rank of a class is the class itself."""
         rank = np.broadcast_to(np.arange(votes.classes), votes.counts.shape)
         return cls(votes.queries, votes.classes, np.arange(votes.queries), rank, votes.matrix)
 

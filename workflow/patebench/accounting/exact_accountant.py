@@ -154,7 +154,7 @@ def _parabola_minimum(left: float, middle: float, right: float) -> float:
 
 
 def _select_orders_beyond(forms: Array, known: NDArray[np.bool_], delta: float) -> NDArray[np.bool_]:
-    """Return a mask (stops × `ORDERS`) of further orders to try for each T whose least ε is at the edge of `known`."""
+    """Return a mask (stops × `ORDERS`) of orders to add for each T whose least ε is at the edge of `known` orders."""
     wanted = np.zeros_like(known)
     for i, at, _ in _find_minima(forms, delta):
         if at > 0 and not known[i, at - _EVERY]:

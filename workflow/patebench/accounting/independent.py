@@ -1,8 +1,8 @@
 """Worst-case (ε, δ) bounds on T queries that do not depend on the votes and need no search over Rényi orders.
 
 The bounds are for Gaussian noise (Balle & Wang 2018), pure differential privacy (Kairouz, Oh, Viswanath 2015), bounded
-range (Durfee & Rogers 2019; Dong, Durfee, Rogers 2020), and lattices, which are T equal steps whose losses are evenly
-spaced (Sommer, Meiser, Mohammadi 2019). Derivation: docs/explanation/proofs-composition.md, "Bounds without a Rényi
+range (Durfee & Rogers 2019; Dong, Durfee, Rogers 2020), and T equal steps whose privacy losses are evenly spaced, on a
+lattice (Sommer, Meiser, Mohammadi 2019). Derivation: docs/explanation/proofs-composition.md, "Bounds without a Rényi
 curve".
 """
 
@@ -32,7 +32,7 @@ def strong_composition(gamma: float, queries: int, delta: float) -> float:
 
 
 def cells_mu(sigma: float, cells: int) -> float:
-    """Return the μ of the μ-GDP of counts with noise N(0, σ²), if neighbours differ in `cells` counts by one each."""
+    """Return the μ of Gaussian DP of counts with noise N(0, σ²), if neighbours differ in `cells` counts by one each."""
     return math.sqrt(cells) / sigma if sigma > 0 else math.inf
 
 

@@ -64,8 +64,8 @@ class _Noise:
 def _bound_gaussian_tail(s: float, order: float, reach: float) -> tuple[float, float]:
     """Bound the part of a label's Rényi divergence D that is due to Gaussian noise beyond `reach`.
 
-    The first bound is for outcomes that depend on one changed count, the second for those that depend on both. They
-    bound a part of e^{(α−1)D} − 1, in units of α(α−1)s²/2. α is `order`, and one vote is `s` noise scales.
+    The first bound is for outcomes that depend on one changed count, the second for those that depend on both. The
+    bounded quantity is the part of (e^{(α−1)D} − 1) / (α(α−1)s²/2), if one vote is `s` noise scales; α is `order`.
     """
     tilt = (order - 1) * s
 

@@ -194,9 +194,9 @@ def _tail_sums(terms: Array) -> Array:
 
 
 def _read_tail_sums(sums: Array, z: Integers, reach: int) -> Array:
-    """Look up the tail sums of probabilities of the noise from the values `z` (cells × columns) on.
+    """Look up the sums over all noise values that are at least `z` (cells × columns).
 
-    `sums` (columns × values) is the result of `_tail_sums`, with the noise values −`reach` to `reach`.
+    `sums` (columns × values) is the result of `_tail_sums` for the noise values −`reach` to `reach`.
     """
     return np.take_along_axis(sums.T, np.clip(z + reach, 0, 2 * reach + 1), axis=0)
 

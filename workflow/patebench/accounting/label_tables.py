@@ -30,9 +30,10 @@ _ROWS, _COLUMNS = 3, 3  # cells per block
 def excess(ratio: Array, order: float) -> Array:
     """Return f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1) for each `ratio` r, at most a relative 1e-4 too large.
 
-    α is `order`. f′(r) = (α−1)e^{(α−1)r}(1 − e^{−αr}) is at most α(α−1)·r·e^{(α−1)r} for r ≥ 0, and −f′(r) at most
-    α(α−1)·|r|·e^{|r|} for r < 0; so f(r) ≤ α(α−1)r²/2 · e^{max((α−1)r, −r)}.
+    α is `order`. The divergence of P from Q is ln(1 + Σ P·f(ln(P/Q)))/(α − 1).
     """
+    # f′(r) = (α−1)e^{(α−1)r}(1 − e^{−αr}) is at most α(α−1)·r·e^{(α−1)r} for r ≥ 0, and −f′(r) at most
+    # α(α−1)·|r|·e^{|r|} for r < 0; so f(r) ≤ α(α−1)r²/2 · e^{max((α−1)r, −r)}.
     scaled = (order - 1) * ratio
     small = order * np.abs(ratio) <= _SMALL
     with np.errstate(over="ignore", invalid="ignore"):
@@ -69,14 +70,12 @@ class Cells:
         return self.low.min(axis=2), self.high.max(axis=2), farthest
 
     def worst(self, order: float) -> float:
-        """Return an upper bound on the divergence of order α = `order` in all cells: the largest bound of a cell.
-
-        Cells of the block with the largest bound are evaluated first, then cells of blocks that may have a larger one.
-        """
+        """Return an upper bound on the divergence of order α = `order` in all cells: the largest bound of a cell."""
 
         def inner(blocks: NDArray[np.intp]) -> Array:
             return _bound_sums(self.low[:, blocks], self.high[:, blocks], self.ratio[:, blocks], order)
 
+        # Cells of the block with the largest bound come first, then cells of blocks that may have a larger one.
         outer = _bound_sums(*self._blocks, order)
         greatest = float(inner(np.array([np.argmax(outer)])).max())
         greatest = max(greatest, float(inner(np.flatnonzero(outer > greatest)).max(initial=0.0)))
@@ -84,7 +83,7 @@ class Cells:
 
 
 def _bound_sums(low: Array, high: Array, ratio: Array, order: float) -> Array:
-    """Bound Σ P·f(r) over the three outcomes, per cell or block; the divergence is ln(1 + Σ P·f(r))/(α − 1)."""
+    """Bound Σ P·f(r) over the three outcomes from above, per cell or block, with f(r) from `excess`."""
     # Σ P·f(r): the least of the bounds with every P at its upper bound, and with P_a or P_b from Σ P = 1.
     first, second, above, below = excess(ratio, order)
     neither = np.maximum(above, below)

@@ -127,10 +127,10 @@ def _release_divergence(p: float, q: float, labels: Array, orders: Array) -> Arr
     """Return D_α between neighbours that release labels with probability `p` and `q`; D_α of the labels is `labels`."""
     if p == q == 1:
         return labels
-    (log_p, log_rest), (log_q, rest) = (_log_probabilities(round(probability * UNITS)) for probability in (p, q))
-    nothing = orders * log_rest - (orders - 1) * rest
+    (log_p, log_not_p), (log_q, log_not_q) = (_log_probabilities(round(chance * UNITS)) for chance in (p, q))
+    nothing = orders * log_not_p - (orders - 1) * log_not_q
     released = orders * log_p - (orders - 1) * log_q + (orders - 1) * labels
-    rounding = _ROUNDING * orders * (1 - log_p - log_q - log_rest - rest + labels)
+    rounding = _ROUNDING * orders * (1 - log_p - log_q - log_not_p - log_not_q + labels)
     return np.maximum(np.logaddexp(nothing, released) + rounding, 0.0) / (orders - 1)
 
 

@@ -75,7 +75,7 @@ def _order_index(order: float) -> int:
 
 
 def keeps(spendings: Sequence[Spending], epsilon: float, delta: float, order: float) -> bool:
-    """Return True if the draws `spendings` are together (ε, δ)-DP by the Rényi order `order`, fixed beforehand."""
+    """Return True if the draws `spendings` are together (ε, δ)-DP, by the conversion at the Rényi order `order`."""
     divergences, failure = together(spendings)
     remaining = delta - failure
     if remaining <= 0:
