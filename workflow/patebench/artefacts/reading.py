@@ -1,4 +1,9 @@
-"""Read artefacts that several stages need, and check that they belong together."""
+"""Read the files that stages exchange (artefacts), and check that they belong together.
+
+Names in capitals are kinds of artefacts, defined in `core.formats`: SAMPLES and POOL are data, PARTITION the teachers'
+shards, CHUNK the votes of some teachers, VOTES those of all teachers, QUERIES the queries selected in one round, and
+LABELS the labels that a mechanism has drawn.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -42,7 +47,7 @@ OF_ROUNDS = "pass the files of one sequence of rounds, first round first, or run
 
 
 def read_samples(path: Path, role: str) -> Artefact:
-    """Return the SAMPLES in `path`; raise ArtefactError unless their role, such as "private" or "test", is `role`."""
+    """Return the samples in the file `path`; raise ArtefactError unless they have this `role`, such as "test"."""
     samples = read_arrays(path, SAMPLES)
     if samples.meta["role"] != role:
         raise ArtefactError(
@@ -55,7 +60,7 @@ def read_samples(path: Path, role: str) -> Artefact:
 
 
 def check_partners(private: Artefact, public: Artefact) -> None:
-    """Raise ArtefactError unless two SAMPLES have equal data set, classes, sample shape and dtype."""
+    """Raise ArtefactError unless `private` and `public` samples have equal data set, classes, shape and dtype."""
     for entry in ("dataset", "classes", "class_names"):
         public.require(entry, private.meta[entry], str(private.path))
     if (private["x"].dtype, private["x"].shape[1:]) != (public["x"].dtype, public["x"].shape[1:]):
@@ -63,13 +68,16 @@ def check_partners(private: Artefact, public: Artefact) -> None:
 
 
 def records_outside(private: Artefact, *others: Artefact) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return `x` and `y` of the samples in `private` that are not in `others`, compared by the bytes of `x`."""
+    """Return samples `x` and labels `y` of the private records whose sample occurs in none of `others`."""
     outside = ~np.isin(hash_samples(private["x"]), np.concatenate([hash_samples(other["x"]) for other in others]))
     return private["x"][outside], private["y"][outside]
 
 
 def model_inputs(private: Artefact, pool: Artefact, test: Artefact, encoder: Path | None, seed: int) -> dict[str, Any]:
-    """Return facts on the inputs of a private model, for its file of results: digests, data set, split and `seed`."""
+    """Return metadata on the inputs of a private model, for its file of results.
+
+    The metadata are the digests of the input files, the data set, its split and `seed`.
+    """
     return {
         "private": private.digest,
         "pool": pool.digest,
@@ -112,10 +120,10 @@ def check_together(**inputs: Artefact | Sequence[Artefact] | None) -> None:
 
 
 def check_in_place(source: Artefact) -> None:
-    """Raise ArtefactError if a CHUNK or VOTES was copied from another run or data set over the right file.
+    """Raise ArtefactError if a file of votes (CHUNK or VOTES) was copied here from another run or data set.
 
-    The digests of its partition and pool are compared with the files of these names in its folder or the nearest folder
-    above. Without such a file, and for votes of a table, there is nothing to compare.
+    The file stores the digests of its partition and pool. They are compared with partition.npz and pool.npz in its
+    folder or the nearest folder above. A missing file is not compared, and neither are votes from a table.
     """
     for parent, layout in (("partition", PARTITION), ("pool", POOL)):
         path = nearest_file(source.path.parent, f"{parent}.npz")
@@ -143,9 +151,9 @@ def locate_faults(samples: Artefact) -> Iterator[None]:
 
 
 def check_learner(name: str, learner: Learner, source: Artefact) -> None:
-    """Raise PatebenchError if `learner` predicts NaN for one of the first `_CHECKED_SAMPLES` samples of `source`.
+    """Raise PatebenchError if `learner` predicts NaN for samples of `source`, as after training that diverged.
 
-    The message calls the learner `name`.
+    Only the first `_CHECKED_SAMPLES` samples are predicted. `name` is the name of the learner in the message.
     """
     with locate_faults(source):
         predicted = learner.log_probabilities(source["x"][:_CHECKED_SAMPLES])
@@ -163,7 +171,7 @@ def read_encoder(path: Path, pool: Artefact) -> Encoder:
 
 
 def encoder_of(pool: Artefact) -> str:
-    """Return the name of the encoder for the features of `pool`: the one that the POOL stores, else `DEFAULT`."""
+    """Return the name of the encoder that computes the features of `pool`: `DEFAULT` if the pool names none."""
     return dict(pool.meta["split"] or {}).get("encoder") or DEFAULT
 
 
@@ -208,15 +216,19 @@ def votes_of(source: Artefact) -> Votes:
 
 
 def protects_labels_only(source: Artefact) -> bool:
-    """Return True if `source`, a PARTITION or an artefact made with one, protects only the label of each record."""
+    """Return True if only the label of each record is private (label differential privacy).
+
+    `source` is a PARTITION or an artefact made with one.
+    """
     return source.meta.get("protects") == [Change.LABEL]
 
 
 def check_pool_protection(pool: Artefact, partition: Artefact | None = None, *, labels_only: bool = False) -> None:
-    """Raise ArtefactError if a POOL contradicts what is protected: whole samples, or only their labels.
+    """Raise ArtefactError if the pool contradicts the unit of privacy: whole samples, or only their labels.
 
-    Only labels are protected if `partition` says so, or if `labels_only` is True for the training method of a private
-    model. Only then may the pool consist of private samples; with `labels_only`, it must.
+    Only labels are private if `partition` says so, or if `labels_only` is True, for a private model that protects only
+    labels. Private samples may be in the pool only if only their labels are private. With `labels_only`, the pool must
+    consist of private samples.
     """
     drawn = (pool.meta["split"] or {}).get("protects") is not None
     if drawn and not (labels_only or (partition is not None and protects_labels_only(partition))):
@@ -229,21 +241,21 @@ def check_pool_protection(pool: Artefact, partition: Artefact | None = None, *, 
 
 
 def partition_facts(source: Artefact) -> dict[str, Any]:
-    """Return the facts on the partition of `source` that labels store (`PARTITION_FACTS`).
+    """Return metadata on the partition of `source` that labels store: its rule, and what it protects.
 
-    `source` is a PARTITION, or a CHUNK or VOTES made with one. The values are None for votes without a partition, such
-    as a table.
+    `source` is a PARTITION, or a CHUNK or VOTES made with one. The keys are `PARTITION_FACTS`. The values are None for
+    votes without a partition, such as a table.
     """
     rule = {"partition_rule": source.meta["strategy"]} if source.meta["kind"] == PARTITION.kind else {}
     return {name: {**source.meta, **rule}.get(name) for name in PARTITION_FACTS}
 
 
 def check_drawn_from(labels: Artefact, source: Artefact, votes: Votes) -> None:
-    """Raise ArtefactError if the facts in LABELS show that the labels are not from `votes`, the votes of `source`.
+    """Raise ArtefactError if the metadata of LABELS show that the labels were not drawn from `votes`.
 
-    Labels whose noise was drawn from a seed store the digest of their votes. Labels of a release or of secure
-    aggregation do not: other votes pass if they have the same pool, classes, number of teachers, partition rule and way
-    of voting.
+    `source` is the artefact with these votes. Labels with noise from a seed store the digest of their votes. Labels of
+    a release or of secure aggregation store no digest. For these, other votes pass if pool, number of classes, number
+    of teachers, partition and way of voting are the same.
     """
     stored = {**labels.meta, "teachers": labels.meta.get("ensemble", labels.meta["teachers"])}
     held = {
@@ -265,10 +277,10 @@ def may_abstain(source: Artefact) -> bool:
 
 
 def voting_facts(chunk: Artefact) -> dict[str, Any]:
-    """Return facts on how records vote in a CHUNK without trained teachers; an empty dict if teachers were trained.
+    """Return metadata on how records vote in a CHUNK without trained teachers; {} if teachers were trained.
 
-    Such records vote for their own labels; public features determine on which queries. `neighbours` is the
-    number of queries on which each record votes; `weighted` is True if its votes have weights.
+    Without trained teachers, records vote with their own labels on queries that public features determine. `neighbours`
+    is the number of nearest queries on which each record votes, or None. `weighted` is True if votes have weights.
     """
     model = chunk.meta["model"]
     if model not in MODELS or not on_queries(model):
@@ -302,10 +314,11 @@ def query_positions(labels: Artefact, pool_size: int, pool_path: Path, fix: str 
 
 @dataclass(frozen=True, eq=False)
 class Selected:
-    """The queries that one or several rounds selected, in order.
+    """Queries that were selected in one or several rounds, in order.
 
-    `files` contains the QUERIES of each round. `positions` (queries,) in the pool and the student's `predictions`
-    (queries, classes) are joined over all rounds.
+    `files` are the QUERIES of each round. `positions` (queries,) are the positions of all queries in the pool.
+    `predictions` (queries, classes) are probabilities that students of earlier rounds predict for the queries; zeros
+    before the first student, and None if there was no student.
     """
 
     files: list[Artefact]
@@ -316,7 +329,7 @@ class Selected:
 
     @classmethod
     def read(cls, paths: Sequence[Path], votes: Artefact) -> "Selected":
-        """Return the queries of successive rounds on the pool of `votes`; `paths` are the QUERIES of each round.
+        """Read the QUERIES files `paths` of successive rounds, and find their queries in `votes`.
 
         If the votes were made in n rounds and m files are given, these must be the files of the last m rounds.
         """
@@ -329,7 +342,11 @@ class Selected:
         return cls(files, positions, _vote_columns(files, positions, votes), _predictions(files, votes.meta["classes"]))
 
     def facts(self) -> dict[str, Any]:
-        """Return facts on each round for labels and bounds: strategy, student, number of queries, QUERIES digest."""
+        """Return metadata that labels and bounds store on the rounds.
+
+        `rounds` contains the strategy, student and number of queries of each round, and `queries_files` the digests of
+        the QUERIES.
+        """
         rounds = [
             {**{name: file.meta[name] for name in ("strategy", "student")}, "queries": len(file["queries"])}
             for file in self.files
@@ -351,9 +368,10 @@ def check_distinct(positions: NDArray[np.integer], path: Path) -> None:
 
 
 def _vote_columns(files: Sequence[Artefact], positions: NDArray[np.integer], votes: Artefact) -> NDArray[np.integer]:
-    """Return the columns of the matrix in `votes` for the queries at `positions` in the pool.
+    """Return the columns (queries,) of the vote matrix in `votes` that contain the votes on these queries.
 
-    Raises ArtefactError if `votes` has no votes on these, or stores other `files` of queries.
+    `positions` (queries,) are positions in the pool. Raises ArtefactError if there are no votes on a query, or if
+    `votes` were made for other `files` of queries.
     """
     if "queries_files" not in votes.meta:
         check_whole_pool(votes)

@@ -1,8 +1,8 @@
-"""Read artefacts into records, which are the data of figures and tables; read the manifest of a run.
+"""Convert artefacts to records, the rows of the tables behind figures and reports; read the manifest of a run.
 
-Names of splits, trainings, students and rounds are derived from facts in artefacts, never from paths. The facts are
-read into the parameter classes of `config.parameters`, whose slugs also name folders. Tables and folders therefore use
-equal names, and a new parameter appears in both.
+Records name splits, trainings, students and rounds by slugs: short texts that list parameters. Slugs are computed from
+the metadata of artefacts, never from paths, by the classes in `config.parameters` that also name folders. Tables and
+folders therefore use equal names.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -57,12 +57,12 @@ def select_present(content: Facts, names: Iterable[str]) -> Facts:
 
 
 def split_columns(path: Path, content: Facts) -> Facts:
-    """Return the columns of records that describe the split of an artefact.
+    """Return the columns of a record that describe the split of an artefact, such as data set, seed and pool.
 
-    `setting` is the folder name of the split without its seed. `beside_pool` also leaves out the settings of the pool,
-    so it is equal for splits that differ only in these. `encoder_data` names the public data, besides the pool, on
-    which the encoder was trained. If the samples of the data set are features, `features_data` names the data on which
-    these were learnt.
+    `pool` is the size of the pool. `split` is the name of the split, `setting` this name without the seed, and
+    `beside_pool` without seed and size of the pool. `encoder_data` names the public data, besides the pool, on which
+    the encoder was trained. If the samples of the data set are features, `features_data` names the data on which these
+    were learnt.
     """
     facts = select_entries(path, content, ("dataset", "seed", "split"))
     cut = _read(path, SplitParameters, facts["split"], "split")
@@ -74,12 +74,15 @@ def split_columns(path: Path, content: Facts) -> Facts:
 
 
 def training_slug(path: Path, content: Facts) -> str:
-    """Return the slug of the training parameters of a model; parameters at their defaults are left out."""
+    """Return the slug (name in tables and folders) of a model's training parameters that differ from defaults."""
     return _training(path, content).slug
 
 
 def ensemble_slug(path: Path, summary: Facts) -> str:
-    """Return the name of the ensemble (column `ensemble`) from the summary that join_votes writes."""
+    """Return the slug that names an ensemble: its numbers of teachers and queries, partition and training.
+
+    `summary` is the content of the file that the stage join_votes writes.
+    """
     facts, queries = select_entries(path, summary, ("teachers", "partition")), ("queries", summary.get("queries"))
     if summary.get("imported"):
         return slug(("teachers", facts["teachers"]), facts["partition"], str(summary.get("model")))
@@ -87,7 +90,7 @@ def ensemble_slug(path: Path, summary: Facts) -> str:
 
 
 def baseline_record(path: Path, content: Facts) -> Facts:
-    """Return the record (kind "baseline") of a model that was trained without privacy."""
+    """Return the record (kind "baseline") of a baseline model trained without privacy."""
     facts = select_entries(path, content, ("model", "recipe", "epochs", "true_labels", "accuracy"))
     learner = baseline_slug(_training(path, content), facts["true_labels"])
     measured = select_present(content, BESIDE_ACCURACY)
@@ -95,7 +98,7 @@ def baseline_record(path: Path, content: Facts) -> Facts:
 
 
 def naming_record(path: Path, content: Facts) -> Facts:
-    """Return the record (kind "naming") of the accuracy of clusters that were labelled by true labels."""
+    """Return the record (kind "naming") of the accuracy of one label per cluster, chosen by true labels."""
     facts = select_entries(path, content, ("clusters", "accuracy", "accuracy_pool", "matched_accuracy"))
     return {"record": "naming", **split_columns(path, content), **facts, **select_present(content, BESIDE_ACCURACY)}
 
@@ -115,21 +118,21 @@ def private_model_records(path: Path, content: Facts) -> list[Facts]:
 
 
 def student_slug(path: Path, content: Facts, *, whole_pool: bool) -> str:
-    """Return the name (slug) of a student's method and options, as in the name of its folder.
+    """Return the slug of a student's method and options and, with `whole_pool`, its number of queries.
 
-    With `whole_pool`, queries are not selected in rounds. Students may then learn from different numbers of queries, so
-    the name includes this number.
+    `whole_pool` is True if queries were not selected in rounds; students may then learn from different numbers of
+    queries.
     """
     config = _read(path, StudentParameters, content["config"], "config")
     return config.slug_of(content["queries"]) if whole_pool else config.slug
 
 
 def round_columns(path: Path, content: Mapping[str, Any]) -> Facts:
-    """Return the columns of records that describe the rounds in which queries were selected.
+    """Return the columns of a record that describe the rounds in which queries were selected.
 
-    `rounds` is a name (slug): the student, followed by the strategy and the number of queries of each round.
-    `selection` is a list with the student, strategy and number of queries of each round. `strategy` and `round` (from
-    0) are those of the last round. Without rounds, all columns are empty or 0.
+    `rounds` is the slug of the student and of each round's strategy and number of queries. `selection` lists the
+    student, strategy and number of queries of each round. `strategy` and `round` (counted from 0) are those of the last
+    round. Without rounds, `round` is 0 and the other columns are empty.
     """
     stored = select_entries(path, content, ("rounds",))["rounds"]
     if not isinstance(stored, list):
@@ -245,7 +248,7 @@ def read_releases(
 
 
 def _read_result_of_labels(path: Path, kind: str, released: Sequence[Artefact]) -> tuple[str, Facts]:
-    """Return the digest of the labels from which the file `path` was made, and the file's content.
+    """Return the digest of the labels that a file of results of this `kind` is based on, and its content.
 
     Raises ArtefactError if these labels are not among `released`.
     """

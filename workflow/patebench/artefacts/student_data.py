@@ -23,10 +23,10 @@ def student_data(
 ) -> StudentData:
     """Return the data that a student learns from: the pool `samples` and the first `queries` labels in `released`.
 
-    With `whole_table`, the data contain the released table of noisy counts. Otherwise, if a table was released, the
-    most likely labels are computed from it: for each query separately or, given the `features` of the pool, for all
-    queries together. Computed labels that are more likely wrong than right are left out, except in classes that would
-    otherwise keep very few labels.
+    If a table of noisy counts was released, the result contains this table (`whole_table`), or labels decoded from it.
+    With the `features` of the pool, labels are decoded for all queries jointly, without features for each query
+    separately. Decoded labels with a probability below 1/2 are left out, except in classes with few other labels (see
+    `hidden`).
     """
     check_together(pool=samples, labels=released, features=features)
     released_labels = released["labels"]
@@ -71,9 +71,10 @@ def student_data(
 
 
 def _noisy_table(released: Artefact, positions: NDArray[np.integer]) -> NoisyTable:
-    """Return the released table of noisy counts; raise ArtefactError if a student cannot learn from it.
+    """Return the released table of noisy counts, for a student that learns from the whole table.
 
-    `positions` (queries,) are those of the used queries in the pool.
+    `positions` (queries,) are the positions of the used queries in the pool. Raises ArtefactError if there is no table
+    of votes by public features, if it has no noise, or if not all of its queries or of the records' votes are used.
     """
     if "noisy_counts" not in released.arrays or "neighbours" not in released.meta or released.meta["rounds"]:
         raise ArtefactError(
@@ -113,6 +114,6 @@ def _noisy_table(released: Artefact, positions: NDArray[np.integer]) -> NoisyTab
 
 
 def _queries_per_round(released: Artefact, queries: int) -> list[int]:
-    """Return, for each round, how many of the first `queries` queries it selected; rounds with none are left out."""
+    """Return the number of queries of each round among the first `queries` queries, without rounds that have none."""
     ends = [0, *accumulate(facts["queries"] for facts in released.meta["rounds"])]
     return [min(end, queries) - start for start, end in pairwise(ends) if start < queries]

@@ -51,13 +51,14 @@ table_options = [
 def read_source(
     path: Path, labels: bool = False, classes: int | None = None, teachers: int | None = None
 ) -> tuple[Artefact, Votes]:
-    """Return the file `path` as an artefact, and its votes.
+    """Read votes from the file `path`; return the file as an artefact, and the votes.
 
     A table contains counts (queries × classes) or, if `labels` is True, votes (teachers × queries) among `classes`
     classes. An artefact votes.npz states its own orientation and classes. If `teachers` is given, votes of another
     number of teachers are refused. Raises PatebenchError for any other content.
 
-    The artefact of a table has no arrays; its `partition` is a digest of the counts, and its `pool` is `NO_POOL`.
+    The artefact returned for a table contains only metadata: `partition` is a digest of the counts, and `pool` is
+    `NO_POOL`.
     """
     if _first_bytes(path).startswith(b"PK") and not _is_plain_archive(path):
         source, votes = read_votes(path)
