@@ -30,7 +30,8 @@ class LabelledSamples:
     owners : (samples,) int64
         Non-negative identifier of the person of each record; None if unknown.
     positional : bool
-        True if `rows` are positions, so removing a record changes the rows of others; always True without `rows`.
+        True if `rows` are positions, so that removing a record changes the rows of later records. Without
+        `rows`, it is always True.
 
     Raises
     ------
@@ -89,9 +90,9 @@ class LabelledSamples:
 class Dataset:
     """Data set that consists of a private and a public part; no person has records in both.
 
-    Classes, shape and type are public, so a loader takes them from the public samples or from the configuration, never
-    from private ones. Labels are positions in `class_names`. `notes` are sentences for the owner of the data, for
-    example about ignored files. Raises PatebenchError if the parts do not fit together.
+    Labels are positions in `class_names`. `notes` are sentences for the owner of the data, for example about ignored
+    files. Classes, shape and type are public: a loader takes them from the public samples or from the configuration,
+    never from private samples. Raises PatebenchError if the two parts do not fit together.
     """
 
     private: LabelledSamples

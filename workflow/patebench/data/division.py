@@ -38,9 +38,9 @@ def hash_samples(x: NDArray[Any]) -> NDArray[np.uint64]:
 def order_by_content(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.intp]:
     """Return the positions (samples,) that sort samples by a hash of their content, independently of their labels.
 
-    If only the labels are private, public results use this order, since a loader may sort samples by label. The samples
-    are `arrays["x"]` or, if `x` contains features of images, these images: `arrays["images"]`. Raises PatebenchError
-    for identical samples, whose order could depend on their labels.
+    If only labels are private, samples are published in this order, since the order of a loader may reveal labels. The
+    hashed samples are `arrays["images"]` if `x` contains features of these images, otherwise `arrays["x"]`. Raises
+    PatebenchError for identical samples, whose order could depend on their labels.
     """
     hashes = hash_samples(arrays.get("images", arrays["x"]))
     order = np.argsort(hashes, kind="stable")
@@ -95,11 +95,11 @@ def shift_images(x: NDArray[Any], shift: str | None) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class PublicSplit:
-    """Positions of the samples of the pool and of the test set.
+    """Positions of the samples of the pool and of the test set, as drawn by `divide`.
 
-    `test` are positions in the public data. `pool` are positions in the public data or, if only the labels of the
-    private data are private, among the samples of the private data. `in_pool` is the number of public samples that are
-    left out of the test set because the pool contains the same sample.
+    `test` are positions in the public data. `pool` are positions in the public data or, if only labels are private, in
+    the data with private labels. `in_pool` is the number of public samples that cannot be in the test set because an
+    identical sample is in the pool.
     """
 
     pool: NDArray[np.int64]
@@ -114,11 +114,11 @@ def divide(
     rng: np.random.Generator,
     training: NDArray[np.uint64] | None = None,
 ) -> PublicSplit:
-    """Draw at random a pool of `pool` samples and a disjoint test set of `test` public samples (None: all others).
+    """Draw a random pool of `pool` samples, and a disjoint test set of `test` public samples (all others if None).
 
-    `public` (samples,) are hashes of the public samples. `training` (samples,) are hashes of samples with private
-    labels; if given, the pool is drawn from these samples. Samples that also occur in the pool are left out of the test
-    set. Raises PatebenchError if there are too few samples for the pool or the test set.
+    `public` (samples,) are hashes of the public samples. The pool is drawn from them or, if given, from `training`
+    (samples,): hashes of samples with private labels. Public samples that also occur in the pool are left out of the
+    test set. Raises PatebenchError if there are too few samples for the pool or the test set.
     """
     if pool < 1 or (test is not None and test < 1):
         raise PatebenchError(f"pool = {pool} and test = {test} are too small; use at least one sample for each")

@@ -121,12 +121,12 @@ def load(
 
 
 def unlike_others(copies: Path, private: str | None = None, **others: str) -> Iterator[tuple[str, str, Path]]:
-    """Yield copies of the private folder with one more image that is unlike all others.
+    """Yield two copies of the private folder with one more image, to test whether it changes public outputs.
 
-    The image is red; in one copy, it also has a class of its own. The stage `adjacency` audits whether such a private
-    record changes public outputs. Yields tuples of the kind of change, its description, and the path of the changed
-    folder, which lies below `copies` and consists of links. Yields nothing for images that an index lists. Other
-    options of `load` are ignored.
+    The added image is red; in the second copy, it is in a new class folder. The stage `adjacency` runs on each copy and
+    checks that public outputs stay the same. Yields tuples of the kind of change, its description, and the path of the
+    copy, a folder of links below `copies`. Yields nothing if an index lists the images. Other options of `load` are
+    ignored.
     """
     if private is None:
         return
@@ -317,7 +317,7 @@ def _note_copies(
     public_images: Sequence[_Image],
     public_pixels: NDArray[np.uint8],
 ) -> Iterator[str]:
-    """Yield notes on identical images within the private or public part, and between the two parts."""
+    """Yield notes for the user about identical images within one part, and in both parts."""
     hashes = hash_samples(private_pixels), hash_samples(public_pixels)
     for part, keys in zip((private_images, public_images), hashes, strict=True):
         counts = Counter(keys.tolist())

@@ -127,11 +127,12 @@ def _note_people(
 
 
 def unlike_others(copies: Path, private: str, table: str, public: str | None = None) -> Iterator[tuple[str, str, Path]]:
-    """Yield copies of the private table: without one person or record, and with a record that has unique values.
+    """Yield changed copies of the private table, to test whether a record changes public outputs.
 
-    The stage `adjacency` audits whether these changes alter public outputs. Yields tuples of the kind of change, its
-    description, and the path of the changed table in the folder `copies`. If a share of the table becomes public by a
-    hash of each record (no owner column), no values are changed, since the changed record could become public.
+    In the first copy, a person or record is missing; in the second, a record has values that no other record has. The
+    stage `adjacency` runs on each copy and checks that public outputs stay the same. Yields tuples of the kind of
+    change, its description, and the path of the copy in the folder `copies`. If a hash of each record decides whether
+    it is public (no owner column), the second copy is left out, since the changed record could become public.
     """
     declared, path = TableDeclaration.read(table, "table"), Path(private)
     frame = read_frame(path, declared.missing_values).astype(object)
@@ -315,7 +316,10 @@ def _labels(column: "pd.Series[Any]", declared: TableDeclaration, path: Path) ->
 
 
 def _hash_owners(column: "pd.Series[Any]", name: str, path: Path) -> NDArray[np.int64]:
-    """Return a hash of each record's owner; raise ArtefactError if an owner is missing or two have the same hash."""
+    """Return a hash of each record's owner (records,).
+
+    Raises ArtefactError if an owner is missing, or if two owners have the same hash.
+    """
     absent = column.isna().to_numpy(dtype=bool)
     if absent.any():
         raise _error(path, absent, name, "the owner is missing", "name the owner of each record", "missing-value")

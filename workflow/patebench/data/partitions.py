@@ -26,10 +26,10 @@ from patebench.data.dataset import check_numbers
 
 
 class Change(StrEnum):
-    """Kind of change of the private data; a partition may ensure that such a change alters one shard only.
+    """Kind of change of the private data against which a partition may protect: it alters one shard only.
 
-    The change concerns one record or one owner's records; all other records stay the same. A replaced record keeps its
-    owner and its row, the number that identifies it.
+    A change concerns one record or the records of one owner; all other records stay the same. A replaced record keeps
+    its owner and its row, the number that identifies it.
     """
 
     REPLACE = "replace"  # replace the content and the label of one record
@@ -90,9 +90,10 @@ PARTITIONS.add(
 
 
 def protected(strategy: str, own_rows: bool) -> tuple[Sequence[Change], str]:
-    """Return the changes that alter at most one shard, and their description, for the partition `strategy`.
+    """Return the changes that alter at most one shard under the partition `strategy`, and a text that describes them.
 
-    Without `own_rows`, rows are positions, so that adding or removing a record moves others, as with "iid".
+    `own_rows` is True if each record has an identifying row. If False, rows are positions, and adding or removing a
+    record moves others. A strategy that hashes rows then protects only against the same changes as "iid".
     """
     if Change.ADD in PARTITIONS.fact(strategy, "protects") and not own_rows:
         strategy = default_strategy(Mode.SEEDED)
@@ -110,10 +111,10 @@ def protecting() -> str:
 
 
 def protected_changes(partition: object) -> Sequence[Change]:
-    """Return the kinds of change that `partition` confines to one shard and hence protects against.
+    """Return the kinds of change that alter at most one shard under `partition`; ε protects against these changes.
 
-    `partition` is the name of a strategy, possibly followed by its share, as in "skew-0.5". An unknown strategy
-    protects against none.
+    `partition` is the name of a strategy, possibly followed by its share, as in "skew-0.5". For an unknown strategy,
+    the result is empty.
     """
     strategy = str(partition)
     strategy = strategy if strategy in PARTITIONS else strategy.rpartition("-")[0]
@@ -295,9 +296,10 @@ def read_owners(path: Path) -> NDArray[Any]:
 def _swap_conflicts(
     slots: NDArray[Any], mains: NDArray[Any], labels: NDArray[Any], rng: np.random.Generator
 ) -> NDArray[Any]:
-    """Return `slots`, the teacher of each sample, after swaps that give no teacher a sample of its own main label.
+    """Swap teachers of samples at random, so that no teacher gets a sample of its main label; return the new `slots`.
 
-    `labels` (samples,) are the labels of the samples, and `mains` (teachers,) the main label of each teacher.
+    `slots` (samples,) is the teacher of each sample, `labels` (samples,) the label of each sample, and `mains`
+    (teachers,) the main label of each teacher.
     """
     slots = slots.copy()
     for label in np.unique(labels):
@@ -324,7 +326,7 @@ def pack(assignment: Assignment, teachers: int) -> tuple[NDArray[np.int64], NDAr
 def check_filled(sizes: NDArray[np.integer], left_out: int) -> None:
     """Raise PatebenchError if one of the shard `sizes` (teachers,) is 0.
 
-    The message mentions the number `left_out` of private samples that are in no shard because they are also public.
+    `left_out` is the number of private samples that are in no shard because they are also public, for the message.
     """
     if (sizes < 1).any():
         note = f" ({left_out} private samples are left out because they are also public)" if left_out else ""

@@ -171,9 +171,9 @@ def _feature(column: "pd.Series[Any]") -> str | None:
 
 
 def _round_outwards(low: float, high: float, side: int) -> str:
-    """Return a round number outside `low` … `high`, at a distance of about a tenth of this range.
+    """Return a round number about a tenth of the range above `high` (`side` = 1) or below `low` (`side` = −1).
 
-    It is above `high` if `side` is 1, and below `low` if `side` is −1; it is not negative unless `low` is.
+    The number below `low` is negative only if `low` is.
     """
     width = high - low
     step = 10.0 ** math.floor(math.log10(width)) / 2

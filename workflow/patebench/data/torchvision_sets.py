@@ -20,9 +20,9 @@ TIMEOUT = 15.0
 
 @dataclass(frozen=True, kw_only=True)
 class Files:
-    """Files of a data set in `folder`, which is below the data root.
+    """Required files of the data set `name`, in the subfolder `folder` of the data root.
 
-    `files` maps the name of each file to its MD5, or to None if it is not checked here.
+    `files` maps the name of each file to its MD5, or to None if the MD5 is not checked here.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Files:
             raise self._incomplete(root, missing, "downloads are not allowed")
 
     def read(self, root: Path, reader: Callable[[], Any]) -> Any:
-        """Return the result of `reader`, which reads the files and may download them first; then check their MD5.
+        """Call `reader`, which reads or downloads the files, then check their MD5; return the reader's result.
 
         Raises PatebenchError if a download or reading fails, or if a checksum is wrong.
         """
