@@ -146,7 +146,7 @@ def audit(
     seed: int = 0,
     **parameters: float,
 ) -> "Audit":
-    """Audit a mechanism: test whether a lower bound on its ε exceeds, and so refutes, one of its stated bounds.
+    """Audit a mechanism: test its stated bounds on ε against lower bounds, which refute stated bounds below them.
 
     The audit covers one query and each number of queries in `queries`. It searches for the worst pair of neighbouring
     votes and computes the ε of this pair exactly. It also draws many labels from two neighbouring votes and derives a
@@ -303,7 +303,10 @@ def _resolve_mechanism(mechanism: object, parameters: dict[str, float], release:
 
 
 def _check_size_of_delta(delta: float, teachers: int | None, release: bool) -> None:
-    """Warn if `delta` is too large; for a `release` by a known number of `teachers`, raise PatebenchError instead."""
+    """Warn if `delta` is at least 1/`teachers`; for a `release`, raise PatebenchError instead.
+
+    If the number of teachers is None, 100 teachers are assumed, and a release gives a warning too.
+    """
     if fault := large_delta(delta, teachers):
         if release and teachers is not None:
             raise PatebenchError(fault)

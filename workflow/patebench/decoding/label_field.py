@@ -1,12 +1,16 @@
-"""Decode a noisy table: sample the labels of all queries jointly from a random field over the queries' clusters.
+"""Decode a table of noisy counts: estimate the labels of all queries jointly, with a random field as their prior.
+
+Each query represents a cluster of the pool. The prior is a Markov random field (Geman & Geman 1984):
 
     ln Pr[labels] = β Σ nearness(q, r)·[same label] − Σ_class (share of the pool − 1/classes)² / 2(ρ/classes)² − ln Z
 
-(Geman & Geman 1984), where the first sum is over pairs of queries q, r. The field prefers equal labels for near
-clusters, with weight β, and equal class shares, up to relative differences of about ρ. Several values of β and ρ are
-tried, and weighted by the likelihood of the table. Labelings (labels of all queries), the normaliser Z and this
-likelihood come from sequential Monte Carlo (Del Moral, Doucet, Jasra 2006) with a fixed seed, so results are
-reproducible. Derivation: docs/explanation/proofs-systems.md, "A field of labels".
+The first sum is over pairs of queries q, r. In the second sum, the share of the pool is that of all clusters with the
+label `class`. With weight β, the prior prefers equal labels for near clusters. It also prefers equal class shares, up
+to relative differences of about ρ. Several values of β and ρ are tried, and weighted by the likelihood of the table.
+
+A labeling is one label for each query. Labelings, the normaliser Z and the likelihood are estimated by sequential Monte
+Carlo (Del Moral, Doucet, Jasra 2006) with a fixed seed, so results are reproducible. Derivation:
+docs/explanation/proofs-systems.md, "A field of labels".
 """
 
 import numpy as np
@@ -24,12 +28,12 @@ _LABELINGS, _STEPS = 128, 24
 
 
 def read(log_likelihood: Array, clusters: QueryClusters) -> tuple[Integers, Array]:
-    """Return the likeliest labels of all queries together (queries,), and ln Pr[label | table] (queries, classes).
+    """Return the most probable labels of all queries jointly (queries,), and ln Pr[label | table] (queries, classes).
 
-    `log_likelihood` (queries, classes) is ln Pr[row of the table | label], and `clusters` are the clusters of the
-    queries. The prior of labels is a random field with parameters β and ρ (see the module). Pr[label | table] is a mean
-    over all values of β and ρ, weighted by the likelihood of the table. The labels are the likeliest for the most
-    likely β and ρ, so a label may differ from the most probable one of its query.
+    `log_likelihood` (queries, classes) is ln Pr[row of the table | label], and `clusters` describes the clusters that
+    the queries represent. Pr[label | table] is the mean over all values of β and ρ (see the module), weighted by the
+    likelihood of the table. The labels are the best ones found for the most likely β and ρ, so the label of a query may
+    differ from its most probable label.
     """
     rng = np.random.default_rng(0)
     prior = _Labelings(np.zeros_like(log_likelihood), clusters, rng).sample_field()
@@ -40,9 +44,9 @@ def read(log_likelihood: Array, clusters: QueryClusters) -> tuple[Integers, Arra
 
 
 class _Labelings:
-    """Weighted samples of labelings (labels of all queries) in sequential Monte Carlo: one sample per field.
+    """Weighted sample of labelings for each field, drawn by sequential Monte Carlo.
 
-    A field is the prior of labelings for one pair of values of β and ρ.
+    A labeling is one label for each query. A field is the prior of labelings for one pair of values of β and ρ.
     """
 
     def __init__(self, log_likelihood: Array, clusters: QueryClusters, rng: np.random.Generator) -> None:
@@ -71,7 +75,7 @@ class _Labelings:
         return self
 
     def log_sums(self) -> Array:
-        """Return an estimate of ln of each field's normaliser (fields,): ln of the mean weight of its labelings."""
+        """Return ln of the mean weight of each field's labelings (fields,), which estimates ln of its normaliser."""
         return logsumexp(self.log_weight.reshape(-1, _LABELINGS)) - np.log(_LABELINGS)
 
     def log_marginals(self) -> Array:
@@ -83,22 +87,22 @@ class _Labelings:
         return logsumexp(conditional.reshape(*weight.shape, *self.own.shape) + weight[:, :, None, None], axis=1)
 
     def likeliest(self, field: int) -> Integers:
-        """Return the most probable of the labelings (queries,) sampled under the field with index `field`."""
+        """Return the most probable labeling (queries,) among those sampled for the field with index `field`."""
         log_p = self.own[np.arange(len(self.own)), self.labels].sum(axis=1) + self.on * self._log_field()
         first = field * _LABELINGS
         return self.labels[first + log_p[first : first + _LABELINGS].argmax()]
 
     def _shares(self) -> Array:
-        """Return the share of the pool that each labeling gives to each class (labelings, classes)."""
+        """Return the share of the pool with each class as label, for each labeling (labelings, classes)."""
         shares = np.zeros((len(self.rows), self.own.shape[1]))
         for q, size in enumerate(self.sizes):
             shares[self.rows, self.labels[:, q]] += size
         return shares
 
     def _match(self, q: Integers, label: Integers) -> Array:
-        """Return, for each labeling, the summed nearness of query `q` to all queries with label `label` (labelings,).
+        """Return the summed nearness of query `q` to all queries with label `label`, for each labeling (labelings,).
 
-        `q` and `label` (labelings,) hold one query and one label for each labeling.
+        `q` and `label` are arrays (labelings,), as query and label may differ between labelings.
         """
         same_label = self.labels[self.rows[:, None], self.neighbours[q]] == label[:, None]
         return np.einsum("ln,ln->l", same_label, self.nearness[q])

@@ -1,9 +1,10 @@
-"""Decode a released table of noisy counts into the probability that a class has the most votes of a query.
+"""Decode a released table of noisy counts into the probability that each class has the most votes of a query.
 
-The table is public, so decoding costs no privacy. For a row on its own, this is the probability that the class is
-argmax(row + noise). If queries represent clusters of a public pool, all rows are decoded jointly: `label_field.py`
-models the labels. The scale of the rows' votes, and their shapes (distributions over classes), are estimated by
-empirical Bayes (Robbins 1956). Derivation: docs/explanation/proofs-systems.md, "Reading a noisy table".
+The table is public, so decoding costs no privacy. A row can be decoded on its own: the probability of a class is
+Pr[class = argmax(row + noise)], with independent noise. If queries represent clusters of a public pool, all rows can be
+decoded jointly: `label_field.py` gives the prior of the labels, and this module the likelihood of each row. The number
+of votes per row and its distribution over classes ("shape") are estimated by empirical Bayes (Robbins 1956).
+Derivation: docs/explanation/proofs-systems.md, "Reading a noisy table".
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,17 +33,21 @@ _ITERATIONS, _GUESSED_ROWS = 20, 2.0
 
 @dataclass(frozen=True)
 class Shape:
-    """Shape of a row of counts: shares of votes for the row's class (`own`), one `rival`, and each `other` class."""
+    """Possible distribution of the votes of a query over classes, without noise.
+
+    `own` is the share of votes for the class of the query, `rival` that of one other class, and `other` that of each
+    remaining class.
+    """
 
     own: float
     rival: float
     other: float
 
     def log_density(self, table: Array, totals: Array, noise: Noise) -> Array:
-        """Return ln Pr[row | class of the row] (queries, classes), if rows have this shape.
+        """Return ln Pr[row of the table | class of the query] (queries, classes), if votes have this shape.
 
         `table` (queries, classes) are the noisy counts, and `totals` (queries,) the numbers of votes per row, both
-        divided by the noise scale. All other classes are equally likely to be the rival.
+        divided by the noise scale. Each class except the query's is the rival with equal probability.
         """
         own, rival, other = (noise.log_density(table - share * totals[:, None]) for share in vars(self).values())
         density: Array = other.sum(axis=1, keepdims=True) + own - other
@@ -54,10 +59,11 @@ class Shape:
 
 
 def row_log_likelihood(table: NDArray[np.number], noise: Noise, relative_votes: Sequence[Array]) -> Array:
-    """Return ln Pr[row of the table | class of the row] (queries, classes), up to a constant per row.
+    """Return ln Pr[row of the table | class of the query] (queries, classes), up to a constant per row.
 
-    `relative_votes` contains guesses of the rows' relative numbers of votes, from public data; each is an array
-    (queries,). The guess under which the table is likeliest is used. The scale of `noise` must be above 0.
+    Each element of `relative_votes` is a guess, from public data, of the numbers of votes per row (queries,), up to a
+    common factor. The guess and the factor with the highest likelihood of the table are used. The scale of `noise` must
+    be above 0.
     """
     scaled, shapes = np.asarray(table, dtype=np.float64) / noise.scale, _shapes(table.shape[1])
     totals = [scale * guess / guess.mean() for guess in relative_votes for scale in _SCALES]
@@ -73,10 +79,9 @@ def _shapes(classes: int) -> list[Shape]:
 
 
 def _fit_shapes(log_density: Array) -> tuple[float, Array]:
-    """Return the log-likelihood of the table, and ln Pr[row | class] (queries, classes).
+    """Estimate the frequencies of shapes; return the table's log-likelihood, and ln Pr[row | class] (queries, classes).
 
-    `log_density` (shapes, queries, classes) is ln Pr[row | class, shape]. The frequencies of shapes are estimated by
-    EM.
+    `log_density` (shapes, queries, classes) is ln Pr[row | class, shape]. The frequencies are estimated by EM.
     """
     shapes, queries, classes = log_density.shape
     rows = logsumexp(log_density) - np.log(classes)  # all classes are equally likely
@@ -128,11 +133,10 @@ def read(
 
 
 def noise_of(facts: Mapping[str, Any]) -> Noise:
-    """Return the noise on each count of the released table; `facts` are the metadata of its labels.
+    """Return the distribution of the noise on each count of a released table; `facts` are the metadata of its labels.
 
-    If aggregators summed secret shares of votes and noise, `facts["ensemble"]` is the number of all teachers, and
-    `facts["teachers"]` the number of those who sent shares; the noise may depend on both. Raises PatebenchError if the
-    mechanism releases no table.
+    With secure aggregation, the noise may depend on the number of all teachers, `facts["ensemble"]`, and on the number
+    of teachers that sent secret shares, `facts["teachers"]`. Raises PatebenchError if the mechanism releases no table.
     """
     mechanism = mechanism_of(facts)
     if not isinstance(mechanism, SparseArgmax):
@@ -142,10 +146,11 @@ def noise_of(facts: Mapping[str, Any]) -> Noise:
 
 
 def hidden(labels: NDArray[np.integer], log_likelihood: Array) -> NDArray[np.bool_]:
-    """Return a mask (queries,) of labels that are hidden by the noise: their probability is below 1/2.
+    """Return a mask (queries,) that is True for labels to leave out, as noise makes them more likely wrong than right.
 
-    `log_likelihood` (queries, classes) is ln of the probability of each class. In a class with fewer than 3 labels of
-    probability 1/2 or more, no label counts as hidden, since doubtful labels help more there than they harm.
+    `log_likelihood` (queries, classes) is ln of the probability of each class. A label is left out if its probability
+    is below 1/2. In a class with fewer than 3 labels of probability 1/2 or more, no label is left out, since doubtful
+    labels help more there than they harm.
     """
     doubtful = np.exp(log_likelihood[np.arange(len(labels)), labels]) < _HIDDEN
     sure_labels = np.bincount(labels[~doubtful], minlength=log_likelihood.shape[1])

@@ -1,17 +1,17 @@
-"""Votes of records on queries by public features: in cells around the queries, or with weights on all queries.
+"""Compute the votes of private records on queries from public features, without trained teachers.
 
-Each query is a public sample, and its cell contains the samples with similar features.
+Each query is a sample of the public pool. Its cell contains the samples that are nearer to the cell's mean than to the
+mean of any other cell (`centres`).
 
-A sample belongs to the cell with the nearest mean, or to its several nearest queries. With the model `nearest-query`, a
-private record votes with its own label on the query of its cell, or on its several nearest queries. So a shard of one
-record has one vote, and a teacher abstains on all queries without one of its records. The cells do not depend on
-labels.
+With the model `nearest-query`, a private record votes with its own label on the query of its cell, or on its several
+nearest queries. A teacher abstains on all queries for which it has no record. The cells do not depend on labels.
 
-With the model `feature-votes`, a record has a weight on each query (`Directions`): the similarity of their features,
-minus the component common to all queries. Its vote consists of the sample's centred features along the first principal
-axes of the pool, scaled to a common length, and of a constant, from which the number of records per class follows.
-These numbers, as many as there are queries, are rotated (orthogonal Procrustes problem; Schönemann 1966), so that each
-belongs to one query. Noise of equal variance in all directions is the same after a rotation, so the rotation changes no
+With the model `feature-votes`, a private record votes with its own label on all queries, with one weight per query
+(`Directions`). The weight is the similarity of the features of record and query, minus the component common to all
+queries. To compute the weights, the record's features are centred, projected on the first principal axes of the pool,
+and scaled to a common length. A constant is appended, from which the number of records per class follows. These
+numbers, as many as there are queries, are rotated so that each belongs to one query (orthogonal Procrustes problem;
+Schönemann 1966). Noise of equal variance in all directions is the same after a rotation, so the rotation changes no
 information.
 """
 
@@ -104,7 +104,7 @@ def queries_voted_on(
 
 
 def nearest_several(vectors: NDArray[np.floating], points: NDArray[np.floating], count: int) -> NDArray[np.intp]:
-    """Return the indices (samples × count) of the `count` nearest of `points` for each of `vectors`, in no order.
+    """Return the indices (samples × count) of the `count` nearest of `points` for each of `vectors`, unordered.
 
     `vectors` is (samples × features) and `points` (points × features). Each row of the result depends only on its
     vector and the points, as in `nearest`.
@@ -116,7 +116,7 @@ def nearest_several(vectors: NDArray[np.floating], points: NDArray[np.floating],
 
 
 def on_grid(vectors: NDArray[np.floating]) -> Array:
-    """Return `vectors`, of at most length 1, in units of 2⁻²⁰ and rounded to integers; inner products are exact."""
+    """Return `vectors`, of at most length 1, rounded to integers in units of 2⁻²⁰, so that inner products are exact."""
     return np.rint(np.asarray(vectors, dtype=np.float64) * _GRID)
 
 
@@ -143,11 +143,11 @@ def record_votes(
 
 @dataclass(frozen=True, eq=False)
 class Directions:
-    """Map from the feature vector of a record to the weights of its vote on all queries.
+    """Map from the features of a record to the weights of its vote, one per query (model `feature-votes`).
 
-    `mean` (features,) is subtracted from a vector, `axes` (features, queries − 1) are principal axes, and `rotation`
-    (queries, queries) maps the coordinates along the axes, followed by a constant, to weights. All three arrays consist
-    of integers, in units of 2⁻²⁰, and sums of integers are exact in any order.
+    `mean` (features,) is subtracted from the features, which are then projected on the principal axes `axes` (features,
+    queries − 1). `rotation` (queries, queries) maps these coordinates, followed by a constant, to weights. All three
+    arrays contain integers in units of 2⁻²⁰, so sums are exact in any order.
     """
 
     mean: Array
@@ -189,10 +189,10 @@ class Directions:
         return self.weights(vectors) / UNIT
 
     def along(self, vectors: NDArray[np.floating]) -> Array:
-        """Return the coordinates (samples, queries) that `rotation` maps to weights, for `vectors` (samples, features).
+        """Return the numbers (samples, queries) that `rotation` maps to the weights of `vectors` (samples, features).
 
-        A row consists of the vector's coordinates along `axes` and a constant c as last entry. The coordinates are
-        scaled to length √(1 − c²), so each row has length 1.
+        The last number of each row is a constant c. The numbers before it are the coordinates of the vector along
+        `axes`, scaled to length √(1 − c²), so that each row has length 1.
         """
         along = np.rint((on_grid(vectors) - self.mean) @ self.axes / _GRID)
         length = np.sqrt(np.square(along).sum(axis=1, keepdims=True)) / np.sqrt(1 - _CONSTANT**2)
@@ -202,6 +202,7 @@ class Directions:
     def total(self) -> Array:
         """Return the factors (queries,) that turn a table of votes into the number of records per class.
 
-        Each row of the table (queries, classes) is multiplied by its factor, and the products are added up.
+        If the table (queries, classes) contains the sum of all records' votes, `total @ table` is the number of records
+        of each class.
         """
         return self.rotation[-1] / _GRID / _CONSTANT / _LENGTH

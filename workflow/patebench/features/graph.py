@@ -65,11 +65,14 @@ class GraphEncoder(Encoder):
         return self._average_neighbours(self.base.features(x))
 
     def features_alone(self, x: NDArray[Any], report: Report = silent) -> Array:
-        """Return features (records, features) of `x`, each computed alone; sums over neighbours are exact."""
+        """Return the features (records, features) of records `x`, each computed independently of the others."""
         return self._average_neighbours(self.base.features_alone(x, report))
 
     def _average_neighbours(self, vectors: Array) -> Array:
-        """Return the mean smoothed features of the pool's samples nearest to each of the `vectors` by `base`."""
+        """Return, for each of `vectors`, the mean of `smoothed` over its nearest pool samples (vectors, features).
+
+        `vectors` are features by the encoder `base`.
+        """
         near = nearest_several(vectors, self.anchors, min(self.neighbours, len(self.anchors)))
         smoothed, sums = on_grid(self.smoothed), np.zeros_like(vectors)
         for column in near.T:
@@ -93,7 +96,7 @@ class GraphEncoder(Encoder):
 
 
 class ScatteringGraphEncoder(GraphEncoder):
-    """Encoder that smooths contrastive beside scattering features by a random walk on the pool's graph."""
+    """Encoder that smooths contrastive and scattering features (`ContrastScatteringEncoder`) by a random walk."""
 
     kind = "scattering-graph"
     base_class = ContrastScatteringEncoder

@@ -98,7 +98,11 @@ class PatchEncoder(Encoder):
 
     @cached_property
     def _filters(self) -> tuple[Tensor, Tensor]:
-        """Return matrix and offset of the map from a patch to its products with clusters and their mirror images."""
+        """Return `weights` (inputs, 2 · clusters) and `offset` (2 · clusters,), which map patches to inner products.
+
+        For patches (patches, inputs), `patches @ weights + offset` are the inner products of whitened patches with the
+        clusters and, in the second half, with their mirror images.
+        """
         both = torch.cat([self.clusters, _mirror(self.clusters, self.shape[0])])
         weights = self.whitening @ both.T
         return weights, -(self.centre @ weights)

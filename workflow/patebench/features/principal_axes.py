@@ -55,9 +55,9 @@ class PrincipalAxes:
         return cls(mean, spread, (axes[:, :kept] * variance[:kept].pow(-_POWER)).float().contiguous())
 
     def arrays(self, shape: tuple[int, ...], *others: Tensor) -> dict[str, NDArray[Any]]:
-        """Return the arrays to store in the file of an encoder that uses these axes and reads samples of `shape`.
+        """Return the arrays of the file of an encoder that uses these axes and reads samples of `shape`.
 
-        The array "weights" contains the numbers of all tensors in `others`, followed by those of the axes.
+        The array "weights" contains the numbers of all tensors in `others`, followed by those of `axes`.
         """
         weights = torch.cat([part.reshape(-1) for part in (*others, self.axes)]).numpy()
         scaling = {"mean": self.mean.numpy(), "spread": self.spread.numpy()}
@@ -65,10 +65,10 @@ class PrincipalAxes:
 
     @classmethod
     def of(cls, axes: Tensor, arrays: Mapping[str, NDArray[Any]], numbers: int, kind: str) -> Self:
-        """Return the map that a file stores, for samples described by `numbers` numbers.
+        """Restore the map from the `arrays` "mean" and "spread" of an encoder's file, and its `axes` as one vector.
 
-        `axes` are the principal axes as one vector, and `arrays` contains "mean" and "spread". Raises PatebenchError if
-        these are not the arrays of an encoder of this `kind`.
+        `numbers` is how many numbers describe a sample. Raises PatebenchError, which names the encoder `kind`, if the
+        sizes of the arrays are wrong.
         """
         mean, spread = torch.from_numpy(arrays["mean"]), torch.from_numpy(arrays["spread"])
         if not len(mean) == len(spread) == numbers or not len(axes) or len(axes) % numbers:

@@ -1,12 +1,12 @@
 """Cluster the public pool: choose the number of clusters to query, and measure how large and how near they are.
 
-The number of clusters depends on the pool's features, the number of teachers and the noise, which are all public. If
-each teacher has one vote, more clusters cost no privacy, but each gets fewer votes, and the noise hides the label of a
-cluster whose votes are not well above σ. So `choose` takes the largest number for which nearly all of the pool is in
-clusters with at least 2σ expected votes, but at most five clusters per class: more have helped no student
-(docs/explanation/one-vote.md). The expected votes assume that private records are distributed like the pool. `choose`
-uses no votes. It uses the declared number of teachers, not the number of private records, which may itself be private.
-So the choice costs no privacy.
+The function `choose` uses only the pool's features, the number of teachers and the noise. It uses the declared number
+of teachers, as the number of private records may itself be private. So the choice is public and costs no privacy.
+
+If each teacher has one vote, more clusters cost no privacy, but each cluster gets fewer votes. The noise then hides the
+label of a cluster whose votes are not well above σ. So `choose` takes the largest number for which nearly all of the
+pool is in clusters with at least 2σ expected votes. The expected votes assume that private records are distributed like
+the pool. It takes at most five clusters per class: more have helped no student (docs/explanation/one-vote.md).
 
 Labelling clusters by true labels (`majority`, `one_to_one`) shows how well public data alone separate the classes, and
 bounds the accuracy of one label per cluster. These labels use no private data, so ε = 0, but they need true labels of
@@ -74,7 +74,7 @@ def nearest_samples(distance: NDArray[np.floating]) -> NDArray[np.intp]:
 
 @dataclass(frozen=True)
 class Clustering:
-    """Measurements of a clustering of the pool into `clusters` clusters, each of which is one query.
+    """Expected votes if the pool is divided into `clusters` clusters, each of which is one query.
 
     `fewest_votes` and `median_votes` are the expected votes in the smallest and in the median cluster. `hidden` is the
     share of the pool in clusters with fewer than `LEAST_VOTES` · σ expected votes, where noise often hides the label. σ
@@ -89,12 +89,11 @@ class Clustering:
 
 @dataclass(frozen=True)
 class Choice:
-    """Result of `choose`: the number of `clusters` to query.
+    """Result of `choose`: the number of `clusters` to query, and the clusterings that were compared.
 
-    It is the largest one at which noise hides at most a share `HIDDEN` of the pool (see `Clustering`). If there is
-    none, `enough` is False, and `clusters` is the smallest number compared. `looked_at` are the compared clusterings,
-    in ascending number of clusters. `teachers` is the number of teachers with one vote each, and `sigma` the standard
-    deviation of the noise on a count.
+    `looked_at` are the compared clusterings, in ascending number of clusters. `clusters` is the largest number with
+    `hidden` of at most `HIDDEN`. If there is none, `enough` is False, and `clusters` is the smallest number compared.
+    `teachers` is the number of teachers with one vote each, and `sigma` the standard deviation of the noise on a count.
     """
 
     clusters: int
@@ -105,10 +104,10 @@ class Choice:
 
 
 def choose(features: NDArray[np.floating], *, teachers: int, sigma: float, classes: int) -> Choice:
-    """Choose the number of clusters of a pool with `features` (samples, features): one to five per class.
+    """Choose the number of clusters of the pool to query: the largest at which noise hides few labels (see `Choice`).
 
-    It is the largest number at which noise hides the label of few samples (see `Choice`). `teachers` is the declared
-    number of teachers, each with one vote; `sigma` is the standard deviation of the noise on a count. Raises
+    `features` (samples, features) are those of the pool. One to five clusters per class are compared. `teachers` is the
+    declared number of teachers, each with one vote; `sigma` is the standard deviation of the noise on a count. Raises
     PatebenchError if the pool is too small.
     """
     if len(features) < classes:
@@ -134,12 +133,12 @@ def _measure_clustering(features: NDArray[np.floating], clusters: int, teachers:
 
 @dataclass(frozen=True)
 class QueryClusters:
-    """Sizes and nearness of the queries' clusters.
+    """Sizes and nearness of the clusters of the pool that the queries represent.
 
-    `sizes` (queries,) is each cluster's share of the pool. If queries are selected in rounds, later clusters take
-    samples from earlier ones, so a cluster may have been larger when teachers voted on its query. `put` (queries,) are
-    the shares at that time; None if they have not changed since. `nearness` (queries, queries) of clusters A and B is
-    the mean of two shares: the share of the samples of A whose second nearest cluster is B, and the reverse.
+    `sizes` (queries,) is the share of the pool in each cluster. `nearness` (queries, queries) of clusters A and B is
+    the mean of two shares: the share of the samples of A whose second nearest cluster is B, and the reverse. If queries
+    are selected in rounds, clusters of later rounds take samples from earlier clusters. `put` (queries,) is the share
+    of the pool in each cluster when teachers voted on its query; None means `sizes`.
     """
 
     sizes: Array

@@ -149,17 +149,17 @@ def _average(maps: Tensor, matrices: tuple[Tensor, Tensor]) -> Tensor:
 
 
 def _subsample(spectrum: Tensor) -> Tensor:
-    """Return the Fourier transform of an image without every second row and column, from its `spectrum`."""
+    """Return the Fourier transform of an image subsampled by 2 in both directions, from the image's `spectrum`."""
     top, bottom = spectrum.chunk(2, -2)
     left, right = (top + bottom).chunk(2, -1)
     return (left + right) / 4
 
 
 class ContrastScatteringEncoder(Encoder):
-    """Encoder that concatenates contrastive features (`contrast.py`) and scattering features with a larger weight.
+    """Encoder that concatenates contrastive features and scattering features, the latter with a larger weight.
 
-    Contrastive features separate most samples of different classes, and scattering features also the remaining ones.
-    The encoder `scattering-graph` smooths these features.
+    Scattering features separate some samples of different classes that contrastive features confuse. The encoder
+    `scattering-graph` smooths the concatenated features.
     """
 
     kind = "contrastive-scattering"

@@ -112,9 +112,8 @@ class NetworkEncoder(AxesEncoder):
     def outputs(cls, x: NDArray[Any], report: Report = silent) -> Tensor:
         """Return the network's outputs (samples, numbers) for images `x`, each computed independently of the others.
 
-        `x` is (samples, channels, height, width). At the end, the output for the first image is computed again. Raises
-        PatebenchError if it has changed, if an output is not a vector or contains a number that is not finite as a
-        32-bit float, or if outputs differ in length.
+        `x` is (samples, channels, height, width). Raises PatebenchError if an output is not a vector of finite 32-bit
+        floats, if outputs differ in length, or if a second output for the first image differs from the first.
         """
         if not len(x):
             return cls.outputs(np.zeros((1, *x.shape[1:]), np.uint8))[:0]
