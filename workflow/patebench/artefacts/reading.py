@@ -216,7 +216,7 @@ def votes_of(source: Artefact) -> Votes:
 
 
 def protects_labels_only(source: Artefact) -> bool:
-    """Return True if only the label of each record is private (label differential privacy).
+    """Return True if `source` protects only the label of each record (label differential privacy).
 
     `source` is a PARTITION or an artefact made with one.
     """
@@ -224,11 +224,10 @@ def protects_labels_only(source: Artefact) -> bool:
 
 
 def check_pool_protection(pool: Artefact, partition: Artefact | None = None, *, labels_only: bool = False) -> None:
-    """Raise ArtefactError if the pool contradicts the unit of privacy: whole samples, or only their labels.
+    """Raise ArtefactError if the pool contradicts what is private: whole samples, or only their labels.
 
-    Only labels are private if `partition` says so, or if `labels_only` is True, for a private model that protects only
-    labels. Private samples may be in the pool only if only their labels are private. With `labels_only`, the pool must
-    consist of private samples.
+    A pool of private samples is allowed only if their labels alone are private, as stated by `partition` or
+    `labels_only`. A model that protects only labels (`labels_only`) requires such a pool.
     """
     drawn = (pool.meta["split"] or {}).get("protects") is not None
     if drawn and not (labels_only or (partition is not None and protects_labels_only(partition))):
@@ -342,7 +341,7 @@ class Selected:
         return cls(files, positions, _vote_columns(files, positions, votes), _predictions(files, votes.meta["classes"]))
 
     def facts(self) -> dict[str, Any]:
-        """Return metadata that labels and bounds store on the rounds.
+        """Return the metadata on rounds that labels and bounds store.
 
         `rounds` contains the strategy, student and number of queries of each round, and `queries_files` the digests of
         the QUERIES.
@@ -368,10 +367,9 @@ def check_distinct(positions: NDArray[np.integer], path: Path) -> None:
 
 
 def _vote_columns(files: Sequence[Artefact], positions: NDArray[np.integer], votes: Artefact) -> NDArray[np.integer]:
-    """Return the columns (queries,) of the vote matrix in `votes` that contain the votes on these queries.
+    """Return the column numbers (queries,) of the vote matrix in `votes` for queries at `positions` in the pool.
 
-    `positions` (queries,) are positions in the pool. Raises ArtefactError if there are no votes on a query, or if
-    `votes` were made for other `files` of queries.
+    Raises ArtefactError if there are no votes on a query, or if `votes` were made for other `files` of queries.
     """
     if "queries_files" not in votes.meta:
         check_whole_pool(votes)

@@ -248,7 +248,7 @@ def read_releases(
 
 
 def _read_result_of_labels(path: Path, kind: str, released: Sequence[Artefact]) -> tuple[str, Facts]:
-    """Return the digest of the labels that a file of results of this `kind` is based on, and its content.
+    """Return the digest of the labels on which a file of results of this `kind` is based, and the file's content.
 
     Raises ArtefactError if these labels are not among `released`.
     """

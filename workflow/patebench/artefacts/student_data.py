@@ -24,9 +24,8 @@ def student_data(
     """Return the data that a student learns from: the pool `samples` and the first `queries` labels in `released`.
 
     If a table of noisy counts was released, the result contains this table (`whole_table`), or labels decoded from it.
-    With the `features` of the pool, labels are decoded for all queries jointly, without features for each query
-    separately. Decoded labels with a probability below 1/2 are left out, except in classes with few other labels (see
-    `hidden`).
+    With the `features` of the pool, labels are decoded for all queries jointly; otherwise, for each query separately.
+    Decoded labels with a probability below 1/2 are left out, except in classes with few other labels (see `hidden`).
     """
     check_together(pool=samples, labels=released, features=features)
     released_labels = released["labels"]

@@ -18,7 +18,7 @@ MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 
 
 def _as_text(value: object) -> str:
-    """Return a YAML value as text; raise a validation error for a truth value: YAML reads yes and true alike."""
+    """Return a YAML value as text; raise a validation error for True and False, whose spelling YAML does not keep."""
     if isinstance(value, bool):
         raise mistake("YAML reads an unquoted yes, no, true or false as a truth value; put such values in quotes")
     return str(value)

@@ -121,12 +121,12 @@ def load(
 
 
 def unlike_others(copies: Path, private: str | None = None, **others: str) -> Iterator[tuple[str, str, Path]]:
-    """Yield two copies of the private folder with one more image, to test whether it changes public outputs.
+    """Yield two copies of the private folder, each with an added image, to test that public outputs stay the same.
 
     The added image is red; in the second copy, it is in a new class folder. The stage `adjacency` runs on each copy and
-    checks that public outputs stay the same. Yields tuples of the kind of change, its description, and the path of the
-    copy, a folder of links below `copies`. Yields nothing if an index lists the images. Other options of `load` are
-    ignored.
+    compares public outputs with those of the original folder. Yields tuples of the kind of change, its description, and
+    the path of the copy, a folder of links below `copies`. Yields nothing if an index lists the images. Other options
+    of `load` are ignored.
     """
     if private is None:
         return

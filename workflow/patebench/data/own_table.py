@@ -127,12 +127,13 @@ def _note_people(
 
 
 def unlike_others(copies: Path, private: str, table: str, public: str | None = None) -> Iterator[tuple[str, str, Path]]:
-    """Yield changed copies of the private table, to test whether a record changes public outputs.
+    """Yield changed copies of the private table, to test that public outputs stay the same.
 
     In the first copy, a person or record is missing; in the second, a record has values that no other record has. The
-    stage `adjacency` runs on each copy and checks that public outputs stay the same. Yields tuples of the kind of
-    change, its description, and the path of the copy in the folder `copies`. If a hash of each record decides whether
-    it is public (no owner column), the second copy is left out, since the changed record could become public.
+    stage `adjacency` runs on each copy and compares public outputs with those of the original table. Yields tuples of
+    the kind of change, its description, and the path of the copy in the folder `copies`. If a hash of each record
+    decides whether it is public (no owner column), the second copy is left out, since the changed record could become
+    public.
     """
     declared, path = TableDeclaration.read(table, "table"), Path(private)
     frame = read_frame(path, declared.missing_values).astype(object)

@@ -26,7 +26,7 @@ from patebench.data.dataset import check_numbers
 
 
 class Change(StrEnum):
-    """Kind of change of the private data against which a partition may protect: it alters one shard only.
+    """Kind of change of the private data that a partition may confine to a single shard.
 
     A change concerns one record or the records of one owner; all other records stay the same. A replaced record keeps
     its owner and its row, the number that identifies it.

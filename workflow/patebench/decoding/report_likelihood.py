@@ -63,8 +63,7 @@ def log_likelihood(reports: NDArray[np.integer], channels: Sequence[Array]) -> A
 def _expectation_step(reports: NDArray[np.integer], channels: Sequence[Array], accuracy: float) -> tuple[Array, Array]:
     """Return the log-likelihood of the reports and the expected number of correct votes, both (queries, classes).
 
-    An entry assumes that this class is the true class of the query. Each teacher votes for the true class with
-    probability `accuracy`.
+    Column y assumes that y is the true class of each query, for which each teacher votes with probability `accuracy`.
     """
     classes = len(channels[0])
     log_p, expected_correct = np.zeros((2, reports.shape[1], classes))
