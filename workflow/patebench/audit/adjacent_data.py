@@ -1,4 +1,4 @@
-"""Adjacency audits: change private records and compare the outputs of two runs.
+"""Adjacency audits: change private records, run the stages again, and compare the outputs.
 
 A bound on ε holds for data sets that differ in one teacher's shard. A change of one record may therefore alter one
 shard and its teacher's votes, on any number of queries, but no public output. `stages.adjacency` runs the stages. The
@@ -47,8 +47,8 @@ class World:
     records : private records by column
     holders : (records,) teacher of each record, negative for none
     pool, test : (samples, …) public samples
-    protects : changes (`Change`) that alter at most one shard, according to the partition; empty if the partition
-        depends on labels. If it is empty, the kind "shard" replaces each record by one of the same label
+    protects : changes (`Change`) that alter at most one shard, according to the partition. Empty if the partition
+        depends on labels; then the kind "shard" replaces each record by one of the same label
     chunk : number of teachers that are trained together
     """
 
@@ -66,17 +66,19 @@ class World:
         return changed is None or bool(implied & {*self.protects})
 
     def choose(self, kind: str, repeat: int, shared: np.random.Generator, own: np.random.Generator) -> int:
-        """Return the index of the record to which a change of `kind`, a key of `KINDS`, will be applied.
+        """Return the index of the record that a change of `kind`, a key of `KINDS`, will alter.
 
-        The record is drawn with `shared` from all shards with more than one record or, if there are none, from all
-        shards. In repetition `repeat` = 0, only records of the rarest label are drawn, because a change of these most
-        likely alters facts derived from private labels. If `shared` has the same state, most kinds choose the same
-        record, so the same teachers are trained on the unchanged data.
+        The kind "outliers" replaces the drawn record by the first one of the first teacher in the same chunk (`chunk`
+        teachers that are trained together), since accidental sharing of data between teachers mostly starts there.
 
-        Two kinds may choose another record. "outlier" draws a record of the smallest shard with `own`, if this shard
-        has at least two records fewer than the shard of the drawn record. "outliers" takes the first record of the
-        first teacher in the drawn record's chunk (`chunk` teachers that are trained together), since accidental sharing
-        of data between teachers mostly starts there.
+        Parameters
+        ----------
+        repeat : number of the repetition; in repetition 0, only records of the rarest label are drawn, since their
+            change most likely alters facts derived from private labels
+        shared : generator that draws the record, from shards with more than one record if there are any. With the same
+            state, most kinds choose the same record, so that the same teachers are trained on the unchanged data
+        own : generator for the kind "outlier", which draws from the smallest shard instead if this shard has at least
+            two records fewer
         """
         sizes = np.bincount(self.holders[self.holders >= 0])
         able = np.flatnonzero((self.holders >= 0) & (sizes[self.holders] > 1))
@@ -164,7 +166,10 @@ class World:
 
 
 def _extreme(x: NDArray[Any], largest: float) -> tuple[str, Any]:
-    """Return extreme content for one record of `x`, as text and as values: ±`largest` or, for integers, 0 or 255."""
+    """Return extreme content for one record of `x`, as text for messages and as values.
+
+    The values are ±`largest` or, if `x` contains integers, 0 or 255.
+    """
     if x.dtype.kind != "f":
         level = 255 if x.mean() < 127.5 else 0
         return str(level), level
@@ -211,8 +216,8 @@ class ChangeFinding:
     change : kind of the change, a key of `KINDS`
     what : description of the change
     claimed : True if the partition claims that the change alters at most one shard
-    moved : faults in words, or the message with which a stage refused the data
-    shards_moved, votes_moved : teachers whose shards, and whose votes, changed
+    moved : descriptions of unexpected changes, or the message with which a stage refused the changed data
+    shards_moved, votes_moved : teachers whose shards changed, and teachers whose votes changed
     retrained : teachers that were trained on the changed data
     """
 
@@ -227,10 +232,10 @@ class ChangeFinding:
 
     @classmethod
     def of(cls, kind: str, what: str, claimed: bool, before: Traces, after: Traces) -> "ChangeFinding":
-        """Return the finding on one change, from the outputs of the stages `before` and `after` the change.
+        """Compare the outputs of the stages `before` and `after` a change of the private data, and return the finding.
 
-        Public outputs may never change, nor the votes of a teacher whose shard did not change. If `claimed`, at most
-        one shard may change. `kind`, `what` and `claimed` become the attributes `change`, `what` and `claimed`.
+        The change is a violation if it alters a public output, the votes of a teacher whose shard stays the same or, if
+        `claimed`, more than one shard. `kind` becomes the attribute `change`.
         """
         shards, votes = differing_keys(before.shards, after.shards), differing_keys(before.votes, after.votes)
         faults = [f"{name} changed" for name in differing_keys(before.public, after.public)]
@@ -248,8 +253,8 @@ class ChangeFinding:
     def refused(cls, kind: str, what: str, claimed: bool, why: str) -> "ChangeFinding":
         """Return the finding on changed data that a stage refused with the message `why`.
 
-        A refusal is public, since no labels appear. So it is a violation if the partition claims that the change alters
-        at most one shard (`claimed` is True).
+        A refusal is a public output. It is a violation if the partition claims that the change alters at most one shard
+        (`claimed`).
         """
         verdict = Moved.VIOLATED if claimed else Moved.REFUSED
         return cls(kind, what, verdict, claimed, (f"refused: {why}" if claimed else why,))

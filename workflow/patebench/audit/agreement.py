@@ -34,11 +34,11 @@ class Tally:
 
     Parameters
     ----------
-    where : description of the runs, at the end of the message "NAME in 3 of 10 WHERE"
-    names : names of the cells, at the start of that message
+    where : description of the runs, which ends messages such as "class 2 in 3 of 10 runs on D"
+    names : (cells,) name of each cell, such as "class 2", which begins these messages
     seen : (cells,) number of runs in each cell
     stated : (cells,) stated probability of each cell
-    plain : True for a test of single labels, False for a test of dependence between labels
+    plain : True if single labels are counted, False if pairs of labels are counted to test their independence
     """
 
     where: str
@@ -107,7 +107,7 @@ class TwoTallies:
 
 
 def disagreements(tallies: Iterable[Tally | TwoTallies]) -> list[str]:
-    """Return [a message about the failed cell of smallest p-value], or [] if no cell of the tests `tallies` fails.
+    """Return a list with one message, on the failed cell of smallest p-value, or [] if no cell of `tallies` fails.
 
     A cell fails if its p-value times the number of cells in all `tallies` is below ALPHA. Failed cells of `plain`
     tests, which are easier to understand, take precedence over others.
@@ -145,8 +145,8 @@ def tally_labels(where: str, seen: NDArray[np.integer], stated: Array) -> Tally:
 def tally_neighbours(where: str, outcomes: Outcomes, stated: Array) -> Iterator[Tally]:
     """Yield tests of independence between the labels of one release, which answers the same query many times.
 
-    Labels k positions apart are compared, for the k in `lags`. For a further k, chosen on the first half of the labels,
-    those of the second half are compared. Within each test, the compared pairs are disjoint and hence independent.
+    Each test compares disjoint pairs of labels at a fixed distance. The distances are those of `lags`, and the one at
+    which labels in the first half of the release are most often equal, which is tested on the second half.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def tally_neighbours(where: str, outcomes: Outcomes, stated: Array) -> Iterator[
 
 
 def lags(queries: int) -> list[int]:
-    """Return the lags at which `queries` labels are compared: the powers of two up to `queries`/2, and `queries`/2."""
+    """Return the distances at which labels are compared: powers of two up to `queries`/2, and `queries`/2."""
     powers = (1 << power for power in range(max(1, queries.bit_length() - 1)))
     return [lag for lag in sorted({*powers, queries // 2}) if 0 < lag <= queries // 2]
 
@@ -189,9 +189,9 @@ def _tally_repeats(where: str, outcomes: Outcomes, lag: int, same: float) -> Tal
 
 
 def most_likely_lag(outcomes: Outcomes) -> int:
-    """Return the lag, in queries, at which the excess of equal labels over chance is most significant.
+    """Return the distance, in queries, at which the excess of equal labels over chance is most significant.
 
-    The lag is 0 for fewer than 4 labels. It must be tested on labels other than `outcomes`, which chose it.
+    The distance is 0 for fewer than 4 labels. It must be tested on labels other than `outcomes`, which chose it.
     """
     n, names = len(outcomes), outcomes % _TOLD_APART
     total: Array = np.zeros(n // 2)
@@ -202,11 +202,11 @@ def most_likely_lag(outcomes: Outcomes) -> int:
 
 
 def tally_positions(where: str, transcripts: Outcomes, stated: Array) -> Iterator[Tally]:
-    """Yield one test for each query of `transcripts`: of its outcomes in all releases, against `stated` probabilities.
+    """Yield one test per query: its outcomes in all releases against its stated probabilities.
 
     Parameters
     ----------
-    where : description of the votes, see `Tally`
+    where : description of the votes, for messages
     transcripts : (releases, queries) outcomes of several releases of the same votes
     stated : (queries, classes + 1) stated probabilities of the outcomes
     """

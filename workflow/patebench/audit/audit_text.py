@@ -54,7 +54,7 @@ def _table(audit: Audit, finding: Finding) -> "RenderableType":
 
 
 def _sentences(audit: Audit, finding: Finding) -> list[str]:
-    """Return the sentences that report `finding`, and the disagreements of `audit`."""
+    """Return the sentences below the table of `finding`, including the disagreements of `audit`."""
     claims = {stated.verdict for stated in finding.stated if stated.bound.kind is Kind.CLAIMED}
     sentences = [
         *(["A claimed bound is violated."] if Verdict.VIOLATED in claims else []),
@@ -78,7 +78,7 @@ def _sentences(audit: Audit, finding: Finding) -> list[str]:
 
 
 def _describe_pair(pair: Pair) -> tuple[str, str]:
-    """Return two phrases for messages: the first names D of the pair, the second says how D′ differs."""
+    """Return phrases for D and D′ such as "on the counts (3, 2)" and "with one vote moved from class 0 to class 1"."""
     if pair.words:
         return "on D", f"on D′: {pair.words}"
     return on_counts(pair.counts), f"with one vote moved from class {pair.source} to class {pair.target}"
@@ -97,7 +97,7 @@ def _sampled(sampled: Sampled) -> str:
 
 
 def _violated_elsewhere(finding: Finding) -> list[str]:
-    """Return at most one sentence, on the most violated data-dependent or claimed bound of another pair."""
+    """Return at most one sentence, on the most violated data-dependent or claimed bound of pairs except the worst."""
     elsewhere = [
         stated
         for stated in finding.stated
@@ -116,7 +116,7 @@ def _violated_elsewhere(finding: Finding) -> list[str]:
 
 
 def _with_weights(finding: Finding | None) -> list[str]:
-    """Return at most one sentence, on the audited ε and the least stated ε for votes with weights."""
+    """Return a sentence with the audited ε and the least stated ε for votes with weights; [] if `finding` is None."""
     if finding is None:
         return []
     best = min((stated.bound for stated in finding.stated), key=lambda bound: bound.epsilon)

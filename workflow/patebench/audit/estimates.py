@@ -30,12 +30,16 @@ _ROUNDING = 64 * _EPS
 
 
 def least_epsilon(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, delta: float) -> Array:
-    """Return, for each row of outcome distributions P and Q, the least ε ≥ 0 with δ(ε) ≤ `delta`: (rows,).
+    """Return the least ε ≥ 0 with δ(ε) ≤ `delta` for each row of outcome distributions P and Q: (rows,).
 
-    `log_p` and `log_p_neighbour` (rows, outcomes) are ln P on a data set D and ln Q on its neighbour D′. Each entry
-    stands for `multiplicity` outcomes of this probability. δ(ε) is Σ_j (P_j − e^ε Q_j)⁺. ε is ∞ if outcomes that are
-    impossible under Q have a probability above δ under P. With outcomes in descending order of P_j / Q_j,
-    δ(ε) = max_k Σ_{j≤k} (P_j − e^ε Q_j), so the least ε is the largest ln((Σ_{j≤k} P_j − δ) / Σ_{j≤k} Q_j) over k.
+    The hockey-stick divergence δ(ε) = Σ_j (P_j − e^ε Q_j)⁺ is the largest Σ_{j≤k} (P_j − e^ε Q_j) over k, with outcomes
+    in descending order of P_j / Q_j. So the least ε is the largest ln((Σ_{j≤k} P_j − δ) / Σ_{j≤k} Q_j) over k. It is ∞
+    if outcomes that are impossible under Q have a probability above δ under P.
+
+    Parameters
+    ----------
+    log_p, log_p_neighbour : (rows, outcomes) ln P on a data set D, and ln Q on its neighbour D′
+    multiplicity : (rows, outcomes) number of outcomes that have these probabilities
     """
     likely, rare = _nested_events(log_p, log_p_neighbour, multiplicity)
     return _largest_epsilon(likely, rare, delta)
@@ -44,10 +48,10 @@ def least_epsilon(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, 
 def measurable_epsilon(
     log_p: Array, log_p_neighbour: Array, multiplicity: Integers, delta: float, runs: int, confidence: float
 ) -> Array:
-    """Return the ε lower bound that a sampled audit can expect, for each row of outcome distributions: (rows,).
+    """Return approximately the ε lower bound that a sampled audit will find, for each row of distributions: (rows,).
 
-    The audit has `runs` runs on each of two neighbouring data sets; its bounds hold with probability `confidence`. The
-    other parameters are those of `least_epsilon`.
+    The audit has `runs` runs on each of D and D′, and its bounds hold with probability `confidence`. The other
+    parameters are those of `least_epsilon`.
     """
     from scipy.special import ndtri
 
@@ -60,7 +64,10 @@ def measurable_epsilon(
 
 
 def _nested_events(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
-    """Return, on D and on D′, ln of the total probability of the k outcomes of largest P/Q, for each k: (rows, k)."""
+    """Return ln of the total probability of the k outcomes with the largest P/Q, for each k, on D and on D′.
+
+    Both arrays are (rows, outcomes). The probabilities are rounded down on D and up on D′.
+    """
     lower, upper = _bound_log_probabilities(log_p, log_p_neighbour, multiplicity)
     with np.errstate(invalid="ignore"):
         ratio = np.where(lower > -np.inf, lower - upper, -np.inf)
@@ -70,7 +77,7 @@ def _nested_events(log_p: Array, log_p_neighbour: Array, multiplicity: Integers)
 
 
 def _bound_log_probabilities(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
-    """Return lower bounds on ln P and upper bounds on ln Q, each for all `multiplicity` outcomes of an entry."""
+    """Return a lower bound on ln P and an upper bound on ln Q of each entry's `multiplicity` outcomes together."""
     with np.errstate(divide="ignore"):
         times = np.log(multiplicity)
     lower = log_p * (1 + ERROR) - _ROUNDING + times
@@ -79,7 +86,10 @@ def _bound_log_probabilities(log_p: Array, log_p_neighbour: Array, multiplicity:
 
 
 def _largest_epsilon(likely: Array, rare: Array, delta: float) -> Array:
-    """Return the largest ln((P − `delta`)/Q) over events, at least 0; `likely` (…, events) is ln P, and `rare` ln Q."""
+    """Return the largest ln((P − `delta`)/Q) over events, or 0 if all are negative: (…,).
+
+    `likely` and `rare` (…, events) are ln P and ln Q.
+    """
     exceeds = likely > math.log(delta)
     margin = log1mexp(np.where(exceeds, math.log(delta) - likely, -np.inf))
     with np.errstate(invalid="ignore"):
@@ -89,11 +99,11 @@ def _largest_epsilon(likely: Array, rare: Array, delta: float) -> Array:
 
 
 def compose_event(likely: float, rare: float, queries: int, delta: float) -> float:
-    """Return a lower bound on the ε of `queries` independent queries at `delta`, from one event of each query.
+    """Return a lower bound on the ε of `queries` independent queries at `delta`, from the probabilities of an event.
 
-    The event has a probability of at least `likely` on one data set, and of at most `rare` on its neighbour. The number
-    of queries with the event is binomial on both data sets. The likelihood ratio rises with this number, so the best
-    test compares this number with a threshold.
+    In each query, the event has a probability of at least `likely` on one data set and at most `rare` on its neighbour.
+    The number of queries with the event is binomial on both data sets. The likelihood ratio rises with this number, so
+    the best test compares this number with a threshold.
     """
     from scipy.special import gammaln
 
@@ -114,8 +124,8 @@ def _log_power(p: float, times: NDArray[np.integer]) -> Array:
 def compose(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, queries: int, delta: float) -> float:
     """Return a lower bound on the ε for which T = `queries` independent queries are (ε, δ)-DP.
 
-    `log_p` and `log_p_neighbour` (outcomes,) are ln of the probabilities P and Q of the outcomes of one query on two
-    neighbouring data sets; each stands for `multiplicity` equally likely outcomes.
+    `log_p` and `log_p_neighbour` (outcomes,) are ln P and ln Q of the outcomes of one query on two neighbouring data
+    sets. Each entry stands for `multiplicity` equally likely outcomes.
 
     The privacy losses ln P/Q add up (Sommer, Meiser, Mohammadi 2019, Theorem 1). Each is rounded at random to one of
     the two nearest cells of a grid, so that its mean is unchanged. The T rounding errors are independent, have mean 0
@@ -150,7 +160,7 @@ def _on_grid(loss: Array, probability: Array, queries: int, delta: float, p_infi
     """Return a lower bound on the ε of `queries` queries at `delta`, from their total privacy loss, rounded to a grid.
 
     `loss` and `probability` (losses,) are the finite losses of one query and their probabilities on D. `p_infinite` is
-    the probability that at least one of all losses is infinite.
+    the probability on D that the loss of at least one query is infinite.
     """
     given_up = _GIVEN_UP * delta
     high = _bound_sum(loss, probability, queries, math.log(given_up))
@@ -214,12 +224,19 @@ def _high(successes: float, runs: float, alpha: float | Array) -> Array:
 
 @dataclass(frozen=True)
 class Rates:
-    """Counts of an event: `positives` in `runs` runs on a data set D, `false_positives` in as many on its neighbour D′.
+    """Counts of an event in runs on a data set D and on its neighbour D′, which bound ε and μ from below.
 
     The event's probabilities P on D and Q on D′ are bounded jointly, by the sum of their two z-scores (Stouffer et al.
-    1949) with weights √w and √(1 − w), where w = `weight` was chosen before counting. A small part of the failure
-    probability α = 1 − `confidence` serves to bound P and Q separately (Clopper & Pearson 1934). Proof:
-    docs/explanation/proofs-systems.md, "Two probabilities bounded together".
+    1949) with weights √w and √(1 − w). A small part of the failure probability α = 1 − `confidence` serves to bound P
+    and Q separately (Clopper & Pearson 1934). Proof: docs/explanation/proofs-systems.md, "Two probabilities bounded
+    together".
+
+    Parameters
+    ----------
+    positives, false_positives : number of runs with the event on D, and on D′
+    runs : number of runs on each of D and D′
+    confidence : probability with which a bound on ε or μ holds
+    weight : w, chosen before counting by the function `weight`
     """
 
     positives: float
@@ -229,7 +246,7 @@ class Rates:
     weight: float = 0.5
 
     def epsilon(self, delta: float, queries: int = 1) -> float:
-        """Return a lower bound on the ε of `queries` independent queries at `delta`, from these counts of an event.
+        """Return a lower bound on the ε of `queries` independent queries at `delta`; the event is about one query.
 
         For one query, ε ≥ ln((P − δ)/Q), since P ≤ e^ε Q + δ, where P and Q are the event's probabilities on D and on
         D′.
@@ -239,9 +256,10 @@ class Rates:
     def mu(self, rate: float = 1.0) -> float:
         """Return a lower bound on μ of a μ-GDP mechanism: Φ⁻¹(P) − Φ⁻¹(Q) (Dong, Roth, Su 2022, Definition 2.6).
 
-        P and Q are the event's probabilities on D and on D′. With `rate` < 1, only this share of the runs on D uses D,
-        and the others use D′ (subsampling). Let P₁ be the event's probability in a run that uses D. Then P = rate·P₁ +
-        (1 − rate)·Q, and P₁ replaces P in the formula. The bound is ∞ if P₁ would be 1 or more.
+        P and Q are the event's probabilities on D and on D′. With subsampling, a run on D uses the record that is
+        missing in D′ only with probability `rate` < 1, and μ is that of the mechanism without subsampling. Then P =
+        rate·P₁ + (1 − rate)·Q, where P₁ is the event's probability in runs that use the record, and P₁ replaces P in
+        the formula. The bound is ∞ if P₁ would be 1 or more.
         """
         from scipy.special import ndtri
 
@@ -252,10 +270,10 @@ class Rates:
         return max(0.0, float(np.min(np.where(np.isnan(least), 0.0, least))))
 
     def bound_nested(self, wider: "Rates") -> tuple[Array, Array]:
-        """Return bounds on the probabilities of two events: lower bounds on D (2,), and upper bounds on D′ (2,).
+        """Return bounds on the probabilities of this event and of the event that `wider` counts, (2,) each.
 
-        The events are this one and the one that `wider` counts. All four bounds hold together with probability
-        `confidence`.
+        The first array contains lower bounds on D, the second upper bounds on D′. All four bounds hold together with
+        probability `confidence`.
         """
         part, events = (1 - self.confidence) / 4, (self, wider)
         likely = [clopper_pearson(event.positives, event.runs, part)[0] for event in events]
@@ -263,9 +281,10 @@ class Rates:
         return np.array(likely), np.array(rare)
 
     def _corners(self) -> tuple[Array, Array]:
-        """Return pairs of bounds on the event's probability, (pairs,) each: lower ones on D, and upper ones on D′.
+        """Return pairs of a lower bound on P and an upper bound on Q, as two arrays (pairs,).
 
-        With probability `confidence`, both bounds of at least one pair hold.
+        With probability `confidence`, both bounds of at least one pair hold. So the least ε over all pairs is a lower
+        bound.
         """
         from scipy.special import ndtr, ndtri
 
@@ -282,7 +301,7 @@ class Rates:
 
 
 def weight(likely: float, rare: float) -> float:
-    """Return the share of the variance of an estimated ln(P/Q) that is due to P: the weight w of `Rates`.
+    """Return the weight w of `Rates`: the share of the variance of an estimated ln(P/Q) that is due to P.
 
     `likely` and `rare` are approximate values of P and Q, the probabilities of an event on D and on D′.
     """
@@ -291,7 +310,7 @@ def weight(likely: float, rare: float) -> float:
 
 
 def expected_bounds(likely: Array, rare: Array, runs: float, confidence: float) -> tuple[Array, Array]:
-    """Return approximations of the bounds that `Rates` will give, (events,) each: lower ones on P, upper ones on Q.
+    """Return approximately the bounds that `Rates` will give: lower ones on P and upper ones on Q, (events,) each.
 
     `likely` and `rare` (events,) are the true probabilities P on D and Q on D′ of each event, which is counted in
     `runs` runs on each data set.
@@ -308,7 +327,7 @@ def expected_bounds(likely: Array, rare: Array, runs: float, confidence: float) 
 
 
 def expected_nested(likely: Array, rare: Array, runs: float, confidence: float) -> tuple[Array, Array]:
-    """Return approximations of the bounds that `Rates.bound_nested` will give, (2,) each: lower on P, upper on Q.
+    """Return approximately the bounds that `Rates.bound_nested` will give: lower ones on P, upper ones on Q, (2,) each.
 
     The parameters are those of `expected_bounds`, for two events.
     """
@@ -322,17 +341,21 @@ def expected_nested(likely: Array, rare: Array, runs: float, confidence: float) 
 def compose_nested(likely: Array, rare: Array, queries: int, delta: float) -> float:
     """Return a lower bound on the ε of `queries` independent queries at `delta`, from two nested events of each query.
 
-    `likely` (2,) are lower bounds on the probabilities P of the smaller and of the larger event on D, and `rare` (2,)
-    upper bounds on their probabilities Q on D′. The points (Q, P) of all tests of D against D′ form a convex set, which
-    contains four known points: (0, 0), (1, 1) and one for each event. A mechanism with three outcomes, whose tests form
-    exactly the convex hull of these points, is a postprocessing of the release, and remains one if both are composed
-    (Blackwell 1951; Dong, Roth, Su 2022, Theorem 2.10). So its ε is a lower bound. A point inside the hull of the
-    others adds nothing.
+    The points (Q, P) of all tests of D against D′ form a convex set, which contains (0, 0), (1, 1) and one point for
+    each event. A mechanism with three outcomes, whose tests form exactly the convex hull of these four points, is a
+    postprocessing of the release, and remains one if both are composed (Blackwell 1951; Dong, Roth, Su 2022, Theorem
+    2.10). So its ε is a lower bound.
+
+    Parameters
+    ----------
+    likely : (2,) lower bounds on the probabilities P of the smaller and of the larger event on D
+    rare : (2,) upper bounds on the probabilities Q of the smaller and of the larger event on D′
     """
     alone = max(compose_event(float(p), float(q), queries, delta) for p, q in zip(likely, rare, strict=True))
     p, q = (np.diff([0.0, *each, 1.0]) for each in (likely, rare))
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.log(p) - np.log(q)
+    # A point inside the hull of the others adds nothing.
     if p.min() <= 0 or q.min() <= 0 or np.any(np.diff(ratio) >= 0):
         return alone
     return max(alone, compose(np.log(p), np.log(q), np.ones(3, dtype=np.int64), queries, delta))

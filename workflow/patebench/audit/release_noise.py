@@ -53,7 +53,7 @@ _TRIED = 100
 
 
 class DiscreteNoise:
-    """Discrete noise from a seeded generator; `drawn[0]` is the number of random numbers drawn."""
+    """Source of discrete noise from a seeded generator; `drawn[0]` counts the random numbers drawn."""
 
     def __init__(self, generator: np.random.Generator | CountingGenerator) -> None:
         counting = generator if isinstance(generator, CountingGenerator) else CountingGenerator(generator)
@@ -68,7 +68,8 @@ class DiscreteNoise:
     def normal(self, *, scale: float, size: Size) -> Integers:
         """Draw discrete Gaussian noise.
 
-        At large scales, rounded normal noise replaces it, at a total variation distance below 1/(24·scale²) per draw.
+        At large scales, rounded normal noise is drawn instead; its total variation distance to discrete Gaussian noise
+        is below 1/(24·scale²) per draw.
         """
         if _ROUNDED < scale <= LARGEST_SCALE:
             return np.rint(self._generator.normal(scale=scale, size=size)).astype(np.int64)
@@ -91,7 +92,7 @@ class ReleaseNoiseAudit(AuditSetting):
     """Audit of releases with discrete noise, for mechanisms that have a discrete form."""
 
     def seeded(self, sampled: Sampled) -> Sampled:
-        """Return the result of counting the event of `sampled` in new releases that have seeded discrete noise."""
+        """Count the event of `sampled` in new releases with seeded discrete noise, and return the result."""
         event = sampled.event
         if event is None:
             return sampled
@@ -102,14 +103,12 @@ class ReleaseNoiseAudit(AuditSetting):
         return event.count(sides, self.confidence, sampled.queries, self.delta)
 
     def disagreements(self, pair: Pair, shapes: Counts, agreements: Sequence[Agreement] = ()) -> list[str]:
-        """Return [a message] if noise repeats in release mode, or labels have another distribution than seeded ones.
-
-        Otherwise, return [].
+        """Return [a message] if release mode repeats noise or has other label frequencies than seeded noise, else [].
 
         Parameters
         ----------
         pair : the audited pair of data sets D and D′
-        shapes : (histograms, classes) counts; reused noise is searched for on the histogram on which two labels are
+        shapes : (histograms, classes) counts; repeated noise is searched for on the histogram on which two labels are
             least likely to be equal by chance
         agreements : histograms on which teachers agree or tie, each tested in separate releases
         """
@@ -134,7 +133,10 @@ class ReleaseNoiseAudit(AuditSetting):
         return agreement.disagreements(tallies)
 
     def _compare_agreement(self, votes: Agreement, labels: int, stream: str) -> list[TwoTallies]:
-        """Return tests of `labels` labels in release mode against seeded ones, on cyclic shifts of `votes.counts`."""
+        """Return tests of release mode against seeded noise, on cyclic shifts of the classes of `votes`.
+
+        About `labels` labels are drawn in release mode.
+        """
         shifts = class_shifts(len(votes.counts))
         shifted, labels = [np.roll(votes.counts, shift) for shift in shifts], -(-labels // len(shifts)) * len(shifts)
         seen = self._in_turn(shifted, Entropy(), labels)
@@ -149,15 +151,16 @@ class ReleaseNoiseAudit(AuditSetting):
     ) -> list[str]:
         """Return what `disagreements` returns, for mechanisms whose queries depend on each other.
 
-        Short releases that repeat one query are compared with seeded ones in three respects: the frequencies of each
-        answer; whether all, none or some queries are answered; and how often an answer equals the first one. A test
-        uses each release once.
+        Release mode and seeded noise are compared in short releases, each of which repeats one query. Tests compare the
+        label frequencies of each query of the release; how often all, none or some queries are answered; and how often
+        an answer equals the first one. A test uses each release once.
 
         Parameters
         ----------
         pairs : number of queries → the audited pair
         shapes : see `disagreements`
-        agreements : histograms on which teachers agree or tie, tested only in the longest of these short releases
+        agreements : histograms on which teachers agree or tie, each followed by a neighbour, which is not used; tested
+            only in the longest of these short releases
         """
         tallies: list[TwoTallies] = []
         for queries in sorted({min(T, _TRANSCRIPT) for T in pairs}):
@@ -191,7 +194,10 @@ class ReleaseNoiseAudit(AuditSetting):
             yield TwoTallies(where, *repeats, plain=False, names=names)
 
     def _compare_repeats(self, counts: NDArray[np.int64], one: Outcomes, two: Outcomes) -> Iterator[TwoTallies]:
-        """Yield tests of whether noise in release mode is missing or repeats, given the outcomes of two releases."""
+        """Yield tests for missing and for repeated noise in release mode.
+
+        `one` and `two` (queries,) are the outcomes of two releases that repeat a query with `counts`.
+        """
         queries, classes = len(one), len(counts)
         seeded = DiscreteNoise(self.streams("distances"))
         reference = self.outcomes(votes_in_turn(counts[None], _REFERENCE * queries), seeded)
@@ -206,9 +212,9 @@ class ReleaseNoiseAudit(AuditSetting):
             yield TwoTallies(where, seen, again, plain=False, names=agreement.repeat_names(lag))
 
     def _least_certain(self, shapes: Counts, queries: int | None = None) -> NDArray[np.int64]:
-        """Return the histogram of `shapes` whose outcomes are least often equal; reused noise is most visible there.
+        """Return the histogram of `shapes` on which labels are least often equal; repeated noise is most visible there.
 
-        With `queries`, the outcomes are the first ones of releases that repeat the histogram `queries` times.
+        With `queries`, the labels are the first ones of releases that repeat the histogram `queries` times.
         """
         seeded = DiscreteNoise(self.streams(f"least certain/{queries}"))
 
@@ -223,9 +229,9 @@ class ReleaseNoiseAudit(AuditSetting):
     def _compare_shifts(self, shifted: Sequence[Counts], seen: Outcomes, reference: Outcomes) -> list[TwoTallies]:
         """Return tests of outcomes in release mode (`seen`) against outcomes with seeded noise (`reference`).
 
-        `shifted` contains one histogram under several cyclic shifts of the classes, a column of `seen` and `reference`
-        (rounds, histograms) for each. There is one test per shift, and one of all shifts together, with the classes
-        shifted back.
+        `shifted` contains the counts of one histogram under several cyclic shifts of the classes. Column i of `seen`
+        and of `reference` (rounds, histograms) contains outcomes on `shifted[i]`. There is one test per shift, and a
+        last one of all shifts together, with the classes shifted back.
         """
         classes = len(shifted[0])
         tallies = [
@@ -245,7 +251,10 @@ class ReleaseNoiseAudit(AuditSetting):
         return min(_NUMBERS * _AT_LEAST // max(1, source.drawn[0]), _AT_MOST)
 
     def _in_turn(self, histograms: Sequence[Counts], source: Source | DiscreteNoise, labels: int) -> Outcomes:
-        """Return the outcomes (rounds, histograms) of a release of `labels` queries, with the `histograms` in turn."""
+        """Return the outcomes (rounds, histograms) of one release that queries each of `histograms` in each round.
+
+        The number of rounds is `labels` divided by the number of histograms.
+        """
         votes = votes_in_turn(np.stack(histograms), labels // len(histograms) * len(histograms))
         return self.outcomes(votes, source).reshape(-1, len(histograms))
 

@@ -112,13 +112,12 @@ class AuditSetting:
     def choose_nested_events(
         self, labels: int, pair: Pair, likely: "Known", rare: "Known", times: int
     ) -> Iterator["Event"]:
-        """Yield at most one event with a wider event (`Event.wider`), for ε lower bounds from two nested events.
+        """Yield at most one event together with a wider event (`Event.wider`), from which `compose_nested` bounds ε.
 
-        Outcomes are ordered by likelihood ratio and cut into three groups (for D, for neither, for D′) that differ most
-        between D and D′. The event is the first group; the wider event also contains the second. The second group
-        improves composed bounds if noise is large, but its probabilities must be bounded too, which uses up a part of
-        the failure probability. Nothing is yielded for fewer than three outcomes. The parameters are those of
-        `choose_event`.
+        The outcomes, in descending order of P/Q, are cut into three groups that differ most between D and D′. The event
+        is the first group; the wider event also contains the second. If noise is large, a second event improves
+        composed bounds, but bounds on its probabilities use up a part of the failure probability. Nothing is yielded
+        for fewer than three outcomes. The parameters are those of `choose_event`.
         """
         order = _by_ratio(likely, rare)
         p, q = likely.low(order), rare.high(order)
@@ -146,7 +145,7 @@ def count_outcomes(outcomes: Outcomes, classes: int) -> NDArray[np.int64]:
 
 
 class CountingGenerator:
-    """Generator whose `drawn[0]` is the number of random numbers drawn from it and from generators that it spawned."""
+    """NumPy generator that counts, in `drawn[0]`, the random numbers drawn from it and from generators it spawned."""
 
     def __init__(self, source: np.random.Generator, drawn: list[int] | None = None) -> None:
         self._source, self.drawn = source, [0] if drawn is None else drawn
@@ -170,17 +169,17 @@ SURE = 1 - 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Event:
-    """An event that distinguishes the two data sets D and D′ of a `pair`: a set of outcomes of one answer.
+    """A set of outcomes whose probabilities distinguish the two data sets D and D′ of a `pair`.
 
     Parameters
     ----------
     pair : the data sets D and D′
-    outcomes : the outcomes of the event
+    outcomes : the event as a set of labels, of other observed values (see `view`) or, for tables, of ranges of a sum
     times : number of independent answers over which the ε of one answer is composed
     weight : weight of the count on D in the joint bound on both probabilities, see `estimates.Rates`
     predicted : expected ε lower bound, and difference of the event's probabilities on D and D′
-    view : index of the value that the event is about, if a release gives several: each label, the number of answers,
-        and all labels together
+    view : index of the observed value, if a release gives several: the label of each query, then the number of answers,
+        then a number that encodes all labels
     wider : outcomes of a second event that contains the first, or None
     """
 
@@ -193,7 +192,7 @@ class Event:
     wider: Outcomes | None = None
 
     def count(self, sides: Sequence[NDArray[np.int64]], confidence: float, queries: int, delta: float) -> "Sampled":
-        """Return the result of counting this event, as a lower bound on the ε of `queries` queries at `delta`.
+        """Return the sampled result for this event, which bounds the ε of `queries` queries at `delta` from below.
 
         `sides` are two arrays (outcomes,): the counts of all outcomes on D and on D′. The bound holds with probability
         `confidence`.
@@ -214,8 +213,8 @@ class Sampled:
     Parameters
     ----------
     rates : counts of the event
-    event : the event; None if releases with two different random generators had the same noise. Such noise can be
-        subtracted, so ε is then ∞
+    event : the event; None if releases with two different random generators had the same noise. Then ε is ∞, since such
+        noise can be subtracted
     wider : counts of a second event that contains the first, if there is one
     """
 
@@ -233,7 +232,7 @@ class Sampled:
 
     @cached_property
     def sure(self) -> float:
-        """Return the ε lower bound for verdicts, at the larger of the configured confidence and `SURE`."""
+        """Return the ε lower bound at a confidence of at least `SURE`, which is compared with stated bounds."""
         return self._epsilon(max(self.rates.confidence, SURE))
 
     def _epsilon(self, confidence: float) -> float:
@@ -248,10 +247,15 @@ class Sampled:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """Probabilities of outcomes on one data set, estimated from about `runs` runs.
+    """Estimated probability of each outcome on one data set.
 
-    When an event is chosen, its probability is lowered on D and raised on D′ by one standard error. Otherwise the
+    `low` and `high` correct the probability of an event by one standard error, down on D and up on D′. Otherwise the
     choice among many events would favour those that occurred too often by chance.
+
+    Parameters
+    ----------
+    probability : (outcomes,) probability of each outcome
+    runs : approximate number of runs behind this estimate; very large for stated probabilities
     """
 
     probability: Array
@@ -269,17 +273,20 @@ class Known:
 
 
 def _by_ratio(likely: Known, rare: Known) -> Outcomes:
-    """Return the possible outcomes in descending order of P/Q (Neyman & Pearson 1933); `likely` has P, and `rare` Q."""
+    """Return the possible outcomes in descending order of P/Q (Neyman & Pearson 1933).
+
+    P are the probabilities of `likely`, and Q those of `rare`.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.nan_to_num(likely.probability / rare.probability, nan=-1.0, posinf=np.inf)
     return np.argsort(-ratio, kind="stable")[: int(np.sum(likely.probability + rare.probability > 0))]
 
 
 def _discrimination(p: Array, q: Array, cut: tuple[int, int]) -> float:
-    """Return the triangular discrimination between P on D and Q on D′ for three groups of outcomes.
+    """Return how much three groups of outcomes differ: Σ (P − Q)²/(P + Q), the triangular discrimination.
 
-    `p` and `q` (outcomes,) are cumulative probabilities; `cut` are the indices of the last outcomes of the first two
-    groups.
+    `p` and `q` (outcomes,) are cumulative probabilities on D and on D′. `cut` contains the indices of the last outcomes
+    of the first two groups.
     """
     of_p, of_q = (np.diff([0.0, *sums[list(cut)], 1.0]) for sums in (p, q))
     return float(np.sum((of_p - of_q) ** 2 / np.maximum(of_p + of_q, 1e-12)))

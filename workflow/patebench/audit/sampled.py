@@ -81,7 +81,7 @@ class SampledAudit(AuditSetting):
     ) -> tuple[dict[int, Sampled], list[Tally]]:
         """Return the sampled result for each number of queries, and tests of the stated probabilities.
 
-        A result is that of the pair, direction and event for which the largest ε lower bound is expected.
+        Each result is about the pair, direction and event for which the largest ε lower bound is expected.
 
         Parameters
         ----------
@@ -116,7 +116,10 @@ class SampledAudit(AuditSetting):
     def _audit_independent(
         self, pairs: Sequence[Pair], queries: Sequence[int], shapes: Counts
     ) -> tuple[dict[int, Sampled], list[Tally]]:
-        """Return what `__call__` returns, for a mechanism whose queries are independent."""
+        """Return the sampled result for each number of queries, and tests of the stated probabilities.
+
+        The queries of the mechanism must be independent.
+        """
         views = list(pairs) if self._local else relabel(pairs)
         # Many queries of one release are equivalent to many releases.
         labels = self.runs * self._queries_per_run(pairs[0].votes(_SHORT)[0])
@@ -162,7 +165,7 @@ class SampledAudit(AuditSetting):
     def _choose_best_event(self, labels: int, known: Sequence[tuple[Pair, Known, Known]], queries: int) -> Event:
         """Return the event with the largest expected ε lower bound of `queries` queries, if counted in `labels` labels.
 
-        `known` contains each pair with its outcome probabilities on D and on D′.
+        `known` contains each pair with the outcome probabilities on D and on D′.
         """
         together = self.mechanism.most_participation(queries)
         times = together if self._local or together == queries else 1
@@ -195,7 +198,7 @@ class SampledAudit(AuditSetting):
         return seen
 
     def _tally_shapes(self, shapes: Counts) -> Iterator[Tally]:
-        """Yield one test per histogram in `shapes`, of its outcomes in a release that queries all of them in turn."""
+        """Yield one test for each histogram in `shapes`: its outcomes in a release that queries all of them in turn."""
         votes = votes_in_turn(shapes, len(shapes) * _IN_TURN)
         stated = self.mechanism.outcome_probabilities(votes.at(slice(0, len(shapes))))
         if stated is None:
@@ -207,7 +210,10 @@ class SampledAudit(AuditSetting):
             yield agreement.tally_labels(where, count_outcomes(labels, votes.classes), stated[i])
 
     def _tally_agreement(self, votes: Agreement, stream: str) -> Iterator[Tally]:
-        """Yield tests of the outcomes on `votes.counts`, for each cyclic shift of the classes and for all together."""
+        """Yield tests of outcomes on `votes.counts` against stated probabilities.
+
+        There is one test for each cyclic shift of the classes, and one for all shifts together.
+        """
         source, shifts = self.streams(stream), class_shifts(len(votes.counts))
         labels = self.runs * self._queries_per_run(repeated_votes(votes.counts, _SHORT)) // _AGREEING // len(shifts)
         seen, chances = np.zeros(len(GROUPS), dtype=np.int64), np.zeros(len(GROUPS))
@@ -225,7 +231,7 @@ class SampledAudit(AuditSetting):
         yield Tally(f"{on_counts(votes.counts)}, classes renamed", GROUPS, seen, chances)
 
     def _tally_short(self, pair: Pair, stream: str) -> Iterator[Tally]:
-        """Yield tests of each answer of short releases on `pair`; long releases would hide faults of first answers."""
+        """Yield one test for each query of short releases on D and D′; long ones would hide faults of first answers."""
         free = self.mechanism.independent_queries
         length, runs = (_SHORT, _SHORT_RUNS) if free else (_SHORT_WITH_STATE, _RUNS_WITH_STATE)
         if self._local:
@@ -234,7 +240,7 @@ class SampledAudit(AuditSetting):
             yield from self._tally_positions(_on_side(pair, side), pair.votes(length)[side], f"{stream}/{which}", runs)
 
     def _tally_positions(self, where: str, votes: Votes, stream: str, runs: int) -> Iterator[Tally]:
-        """Yield one test for each query of `votes`, of its outcomes in `runs` releases."""
+        """Yield one test for each query of `votes`: its outcomes in `runs` releases against stated probabilities."""
         stated = self.mechanism.outcome_probabilities(votes)
         if stated is not None:
             yield from agreement.tally_positions(where, self.transcripts(votes, self.streams(stream), runs), stated)
@@ -242,7 +248,10 @@ class SampledAudit(AuditSetting):
     # Queries that depend on each other.
 
     def _audit_dependent(self, pairs: Sequence[Pair], queries: int) -> Sampled:
-        """Return the result if queries depend on each other; its event is about the first answers of a release."""
+        """Return the sampled result for `queries` queries that depend on each other.
+
+        Its event is counted in releases of at most `_TRANSCRIPT` queries.
+        """
         runs, length = max(200, self.runs // _SHARE), min(queries, _TRANSCRIPT)
         runs_per_pair, count = max(1, runs // 2 // len(pairs)), runs - runs // 2
         events: list[Event] = []
@@ -263,7 +272,7 @@ class SampledAudit(AuditSetting):
         return Sampled(queries, self.delta, rates, best.pair, best)
 
     def _draw(self, pair: Pair, stream: str, runs: int, length: int) -> list[list[Outcomes]]:
-        """Return the observed values (see `_views`) of `runs` releases of `length` queries, on D and on D′."""
+        """Return [values on D, values on D′], observed in `runs` releases of `length` queries, see `_views`."""
         return [
             _views(self.transcripts(votes, self.streams(f"{stream}/{side}"), runs), len(pair.counts))
             for votes, side in zip(pair.votes(length), ("here", "there"), strict=True)
@@ -281,7 +290,7 @@ class SampledAudit(AuditSetting):
 
 
 def query_factor(runs: int, queries: int) -> int:
-    """Return the factor by which runs have more queries in an audit with `runs` runs than in one with few runs.
+    """Return the factor (≥ 1) by which audits with many `runs` increase the queries per run, for tighter bounds.
 
     Its maximum is larger if ε is audited for one query than for several `queries`.
     """
@@ -289,7 +298,7 @@ def query_factor(runs: int, queries: int) -> int:
 
 
 def max_labels(runs: int) -> int:
-    """Return the maximum number of labels, on each of D and D′, in which an audit of one query counts its event."""
+    """Return the maximum number of labels, on each of D and D′, in which a one-query audit counts its event."""
     return runs * _QUERIES_PER_RUN * query_factor(runs, 1)
 
 
@@ -307,9 +316,10 @@ def agree_by_chance(one: Outcomes, two: Outcomes, classes: int, only_answers: bo
 
 
 def _sort_by_difference(known: Sequence[tuple[Pair, Known, Known]]) -> list[tuple[Pair, Known, Known]]:
-    """Return `known` in descending order of the difference between D and D′, without pairs equal up to class order.
+    """Return `known` in descending order of the difference between D and D′.
 
-    `known` contains each pair with its outcome probabilities on D and on D′.
+    Of several pairs with the same counts up to the order of classes, only the first is kept. `known` contains each pair
+    with the outcome probabilities on D and on D′.
     """
     ordered = sorted(known, key=lambda entry: -_difference(*entry[1:]))
     kept: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[Pair, Known, Known]] = {}
@@ -320,17 +330,20 @@ def _sort_by_difference(known: Sequence[tuple[Pair, Known, Known]]) -> list[tupl
 
 
 def _difference(likely: Known, rare: Known) -> float:
-    """Return the triangular discrimination of outcomes on D (`likely`) and on D′ (`rare`), minus its sampling error."""
+    """Return how much outcome probabilities differ between D (`likely`) and D′ (`rare`), less an allowance for chance.
+
+    The measure is the triangular discrimination Σ (P − Q)²/(P + Q).
+    """
     p, q = likely.probability, rare.probability
     noise = 2 * len(p) / min(likely.runs, rare.runs)
     return float(np.sum((p - q) ** 2 / np.maximum(p + q, 1e-12))) - noise
 
 
 def _views(outcomes: Outcomes, classes: int) -> list[Outcomes]:
-    """Return the values that an event may be about, an array (releases,) for each kind of value.
+    """Return the observed values that an event may be about, each as an array (releases,).
 
-    If `outcomes` (releases, queries) has several queries, these are each label, the number of answers, and all labels
-    together.
+    For `outcomes` (releases, queries) of several queries, these are the label of each query, the number of answers, and
+    a number that encodes all labels. For one query, they are its labels only.
     """
     if outcomes.shape[1] == 1:
         return [outcomes[:, 0]]
@@ -353,13 +366,13 @@ def relabel(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def class_shifts(classes: int) -> list[int]:
-    """Return the numbers of places by which audits shift the classes cyclically: 0 and up to 9 others."""
+    """Return at most 10 numbers of places, the first 0, by which audits shift the classes cyclically."""
     every = np.linspace(0, classes, min(classes, _RELABELLINGS), endpoint=False).astype(int)
     return [int(by) for by in np.unique(every)]
 
 
 def on_counts(counts: NDArray[np.integer]) -> str:
-    """Return the text "on the counts (…)" for messages, in which long rows of trailing zeros are shortened."""
+    """Return the text "on the counts (…)" for messages; most trailing zeros of a long row are left out."""
     shown = counts.tolist()
     while len(shown) > 4 and shown[-1] == shown[-2] == 0:
         shown = shown[:-1]

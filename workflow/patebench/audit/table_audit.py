@@ -1,8 +1,8 @@
 """Audits of mechanisms that release one table of noisy counts and count few votes of each teacher.
 
 D and D′ differ in one row of votes: one teacher votes differently on several queries, abstains, or votes on more
-queries than the mechanism counts. The event of the audit is about the sum of the cells that rise minus the sum of those
-that fall, since the likelihood ratio of a table depends on this difference.
+queries than the mechanism counts. The event of the audit is about one number per table: the sum of its cells, each
+weighted by the difference of its counts on D and on D′.
 
 Votes with weights have other bounds, so they are audited separately: one teacher's vector of weights is replaced by its
 opposite, belongs to another class, vanishes, or is longer than the mechanism allows.
@@ -95,7 +95,7 @@ class VotePair:
 
     @cached_property
     def first_query(self) -> Pair:
-        """Return the counts of the first query as a `Pair`, for records and messages, without valid probabilities."""
+        """Return the counts of the first query as a `Pair`, for records and messages; its probabilities are invalid."""
         nothing = np.zeros(self.here.classes)
         vote, other = map(_first_vote, (self.here, self.there))
         alike = np.ones(self.here.classes, dtype=np.int64)
@@ -117,10 +117,10 @@ def _votes_of_first(votes: Votes) -> NDArray[np.integer]:
 
 
 def table_pairs(teachers: int, classes: int, queries: int, k: int) -> list[VotePair]:
-    """Return pairs of votes on at most `queries` queries whose counts differ as much as one teacher's votes allow.
+    """Return pairs of votes on at most `queries` queries in which one teacher changes or withdraws `k` votes or more.
 
-    `k` is the number of votes of each teacher that the mechanism should count. In some pairs, more votes differ, which
-    reveals a mechanism that counts more.
+    `k` is the number of votes of each teacher that the mechanism should count. In some pairs, the teacher votes on
+    every query, which reveals a mechanism that counts more than `k` votes.
     """
     size = min(queries, _QUERIES)
     m, silent, every, turn = min(k, size), np.full(size, ABSTAINED), np.zeros(size, dtype=np.int64), np.arange(size)
@@ -147,7 +147,7 @@ def table_pairs(teachers: int, classes: int, queries: int, k: int) -> list[VoteP
 
 
 def weighted_pairs(teachers: int, classes: int, queries: int, k: int) -> list[VotePair]:
-    """Return pairs of votes with weights whose counts differ as much as one teacher's vector of weights allows.
+    """Return pairs of votes with weights in which one teacher's weights change as much as the mechanism allows or more.
 
     The mechanism should limit the L2 norm of a teacher's weights to √`k`. Some pairs exceed this limit, which reveals a
     mechanism that ignores it.
@@ -182,9 +182,10 @@ def _weighted(teachers: Sequence[Rows], queries: int, classes: int) -> Votes:
 
 
 def agreed_tables(teachers: int, classes: int, queries: int, k: int) -> list[VotePair]:
-    """Return pairs of equal votes D = D′, to test the noise alone: one where all teachers agree, and one of ties.
+    """Return pairs of equal votes D = D′, to test the noise alone.
 
-    There are at most `k` queries, since at most `k` votes of a teacher count.
+    In the first pair, all teachers vote for one class; in the second, two classes tie. There are at most `k` queries,
+    since at most `k` votes of a teacher count.
     """
     agreed = np.zeros((teachers, min(k, queries)), dtype=np.int64)
     tied = agreed.copy()
@@ -197,7 +198,7 @@ def agreed_tables(teachers: int, classes: int, queries: int, k: int) -> list[Vot
 
 
 def least_epsilon(noise: Noise | IntegerNoise, difference: Table, delta: float) -> float:
-    """Return a lower bound on the ε at `delta` of releasing true counts, each plus an independent draw of `noise`.
+    """Return a lower bound on the ε at `delta` of a table of counts, each released with an independent draw of `noise`.
 
     `difference` (queries, classes) are the true counts on D minus those on D′, integers unless the noise is Gaussian.
     """
@@ -265,11 +266,10 @@ class TableAudit(AuditSetting):
         return least_epsilon(self.noise, self._difference(pair), self.delta)
 
     def sampled(self, queries: int) -> Sampled:
-        """Return the result of runs on the pair of votes that is easiest to distinguish, on at most `queries` queries.
+        """Return the sampled result for the pair of votes that is easiest to distinguish, on at most `queries` queries.
 
-        Each table is reduced to a weighted sum of its counts (see `_sums`); the pair has the largest distance between
-        mean sums on D and on D′. The event is that the sum lies in some of `_SUMS` ranges, which are about equally
-        likely. Separate runs choose and count the event.
+        The event is about the weighted sum of a table's counts (see `_sums`): this sum lies in certain ranges. Separate
+        runs choose the pair, choose the event, and count the event.
         """
         choosing, few = max(1000, self._runs // _CHOOSING), max(200, self._runs // _CHOOSING // 20)
         counting = max(1000, self._runs - choosing)
@@ -287,7 +287,10 @@ class TableAudit(AuditSetting):
         return events[chosen].count(sides, self.confidence, queries, self.delta)
 
     def _distance(self, pair: VotePair, change: Table, runs: int, stream: str) -> float:
-        """Return the distance between the mean sums (see `_sums`) on D and on D′, in standard deviations."""
+        """Return the distance between the mean sums on D and on D′, in standard deviations of their difference.
+
+        The sums are those of `_sums`, in `runs` tables on each of D and D′.
+        """
         here, there = (self._sums(pair, side, change, runs, f"{stream}/{side}") for side in (0, 1))
         deviation = math.hypot(float(here.std()), float(there.std()))
         return abs(float(here.mean() - there.mean())) / max(deviation, 1e-9)
@@ -295,7 +298,7 @@ class TableAudit(AuditSetting):
     def discrete(self, sampled: Sampled, queries: int) -> Sampled:
         """Return the result of runs with seeded discrete noise on the pair of `sampled`.
 
-        The event is that the sum (see `_sums`) is above the mean of its expected values on D and on D′.
+        The event is that the sum (see `_sums`) lies above the middle of its expected values on D and on D′.
         """
         event = sampled.event
         assert event is not None
@@ -315,7 +318,10 @@ class TableAudit(AuditSetting):
             yield from self._tally_noise(f"where there are {pair.words}", noise)
 
     def release_tallies(self, queries: int) -> Iterator[TwoTallies]:
-        """Yield tests of whether residuals in release mode and with seeded noise have the same distribution."""
+        """Yield tests of whether residuals in release mode have the same distribution as residuals with seeded noise.
+
+        Residuals are released minus true counts.
+        """
         several, agreeing = self.vote_pairs(queries)[::3], self._agreements(queries)
         for i, pair in enumerate([*several, *agreeing]):
             share = 6 if self.weighted or i >= len(several) else 3
@@ -344,7 +350,10 @@ class TableAudit(AuditSetting):
         return self._true_counts(pair.here) - self._true_counts(pair.there)
 
     def _changes(self, pair: VotePair) -> list[Table]:
-        """Return the differences of counts between D and D′, (queries, classes): with the cap `k`, and without it."""
+        """Return one or two differences between the counts on D and on D′, (queries, classes) each.
+
+        The first counts only the votes that the mechanism should count. The second, if it differs, counts all votes.
+        """
         counted = self._difference(pair)
         every = (pair.here.counts - pair.there.counts) / pair.here.unit
         return [counted] if np.array_equal(counted, every) else [cells for cells in (counted, every) if cells.any()]
@@ -367,7 +376,10 @@ class TableAudit(AuditSetting):
     def _count_sums(
         self, pair: VotePair, change: Table, edges: Array, runs: int, stream: str, *, discrete: bool = False
     ) -> list[NDArray[np.int64]]:
-        """Count the runs whose sum (see `_sums`) lies between successive `edges`, on D and on D′."""
+        """Return, on D and on D′, the number of runs whose sum lies in each range between `edges`: (edges + 1,) each.
+
+        The sums are those of `_sums`.
+        """
         sides = [self._sums(pair, side, change, runs, f"{stream}/{side}", discrete=discrete) for side in (0, 1)]
         return [np.bincount(np.searchsorted(edges, side), minlength=len(edges) + 1) for side in sides]
 
@@ -378,7 +390,10 @@ class TableAudit(AuditSetting):
 
     @cached_property
     def _groups(self) -> tuple[Array, Array]:
-        """Return the limits between about equally likely groups of noise values, and the probability of each group."""
+        """Return the edges between groups (ranges) of noise values, and the probability of each group.
+
+        The groups are about equally likely.
+        """
         return self.noise.groups(_NOISES)
 
     @property
@@ -390,7 +405,10 @@ class TableAudit(AuditSetting):
         return np.bincount(np.searchsorted(edges, residuals.ravel()), minlength=len(stated))
 
     def _tally_noise(self, where: str, residuals: Table) -> Iterator[Tally]:
-        """Yield tests of `residuals` (runs, queries, classes) by query, by class, and in adjacent pairs of cells."""
+        """Yield tests of `residuals` (runs, queries, classes) against the stated noise, for each query and each class.
+
+        Further tests compare adjacent cells, to find noise that is not independent.
+        """
         if self.noise.is_none:
             return
         stated = self._groups[1]
@@ -403,7 +421,11 @@ class TableAudit(AuditSetting):
             yield Tally(where, _adjacent_names(next_to), seen, np.array([same, 1 - same]), plain=False)
 
     def _count_adjacent(self, residuals: Table) -> dict[str, NDArray[np.int64]]:
-        """Return the numbers of adjacent pairs of cells with residuals in the same and in different groups, by axis."""
+        """Return how many adjacent pairs of cells have residuals in the same group and in other groups, (2,) per axis.
+
+        The keys name the axis along which cells are adjacent: "release", "query" or "class". Groups are those of
+        `_groups`.
+        """
         groups, counts = np.searchsorted(self._groups[0], residuals), {}
         for axis, next_to in enumerate(("release", "query", "class")):
             one, two = (groups.take(range(start, groups.shape[axis] // 2 * 2, 2), axis) for start in (0, 1))
@@ -418,7 +440,10 @@ def _adjacent_names(next_to: str) -> list[str]:
 
 
 def _count_repeats(residuals: Table) -> NDArray[np.int64]:
-    """Return the numbers of cells with equal and unequal `residuals` in two successive releases; pairs are disjoint."""
+    """Return how many cells have equal `residuals` in two successive releases, and how many unequal ones: (2,).
+
+    The pairs of releases are disjoint.
+    """
     pairs = residuals[: len(residuals) // 2 * 2].reshape(-1, 2, *residuals.shape[1:])
     same = int(np.sum(pairs[:, 0] == pairs[:, 1]))
     return np.array([same, pairs[:, 0].size - same])

@@ -54,10 +54,11 @@ Train = Callable[[bool, float, int], Sequence[Array]]
 
 
 def audit_noise(train: Train, stated: float) -> Audited:
-    """Audit the ε of a training by comparing models with and without noise; `stated` is the stated ε.
+    """Audit the ε of a training by a test of whether noise reaches the model; `stated` is the stated ε.
 
-    The audited ε is ∞ if models with and without noise are equal, but a model of the neighbouring data set is
-    different. Otherwise it is 0. `train` (see `Train`) must use the same batches and initial weights for all models.
+    The audited ε is ∞ if models without noise and with very large noise are equal, but a model of the neighbouring data
+    set is different. Otherwise it is 0. `train` (see `Train`) must use the same batches and initial weights for all
+    models.
     """
     plain, noisy, again = (train(True, noise, stream) for noise, stream in ((0.0, 0), (DROWNING, 0), (DROWNING, 1)))
     neighbour = train(False, DROWNING, 0)
@@ -97,7 +98,7 @@ def audit_release(here: Array, there: Array, direction: Array, confidence: float
     """Audit the μ of one release (Gaussian DP), by a lower bound from runs on two neighbours.
 
     The event is that the projection on `direction` exceeds a threshold. Separate runs choose the threshold and count
-    the event, so that the bound holds with probability `confidence` for any release.
+    the event, so that the bound holds with probability `confidence` for any distribution of the release.
 
     Parameters
     ----------
@@ -113,10 +114,13 @@ def audit_release(here: Array, there: Array, direction: Array, confidence: float
 
 
 def _bound_mu(sides: tuple[Array, Array], thresholds: Mapping[float, float], confidence: float, rate: float) -> float:
-    """Return a lower bound on μ (Gaussian DP) from the event that a value exceeds one of `thresholds`.
+    """Return a lower bound on μ (Gaussian DP) from the number of runs with a value above a threshold.
 
-    `sides` (runs,) are values on two neighbours. The first fifth of these chooses the threshold, and the others count
-    the event. `thresholds` maps each threshold to its `Rates.weight`; `rate` is that of `Rates.mu`.
+    Parameters
+    ----------
+    sides : (runs,) values on one neighbour, and on the other. The first fifth chooses the threshold, the others count
+    thresholds : candidate threshold → `Rates.weight`
+    rate : subsampling rate, see `Rates.mu`
     """
 
     def mu(runs: slice, threshold: float) -> float:
@@ -141,7 +145,7 @@ def audit_step(
     ----------
     present, absent : (runs,) noisy sums along the canary's gradient with and without the canary, in units of the
         clipping norm
-    stated : the mechanism, of which one step is audited
+    stated : the stated mechanism, of which one step is audited
     """
     part = len(present) // CHOOSING
     thresholds = np.quantile(present[:part], _SHARES).tolist()

@@ -176,9 +176,9 @@ def run_audit(setting: AuditSetting, queries: Sequence[int]) -> Audit:
 
 
 def _audit_all_tables(tables: TableAudit, numbers: Sequence[int]) -> tuple[list[Finding], list[str]]:
-    """Audit a mechanism that releases one table: return a finding for each of the `numbers` of queries, and messages.
+    """Audit a mechanism that releases one table; return findings, one per number of queries, and disagreements.
 
-    If the mechanism accepts votes with weights, the last finding contains one for these.
+    If the mechanism accepts votes with weights, the last finding contains a finding for these (`Finding.weighted`).
     """
     lines = disagreements(tables, numbers)
     if not tables.mechanism.weights:
@@ -192,7 +192,7 @@ def _audit_all_tables(tables: TableAudit, numbers: Sequence[int]) -> tuple[list[
 
 
 def _audit_queries(setting: AuditSetting, numbers: Sequence[int]) -> tuple[list[Finding], list[str]]:
-    """Audit a mechanism that answers queries: return a finding for each of the `numbers` of queries, and messages."""
+    """Audit a mechanism that answers queries; return findings, one per number of queries, and disagreements."""
     mechanism, delta = setting.mechanism, setting.delta
     search = Search(mechanism, setting.teachers, setting.classes, delta)
     searches = {T: search.for_queries(T) for T in numbers}
@@ -232,7 +232,10 @@ def _audit_queries(setting: AuditSetting, numbers: Sequence[int]) -> tuple[list[
 
 
 def _audit_tables(tables: TableAudit, queries: int, *, sound: bool) -> Finding:
-    """Return the finding for `queries` queries: stated bounds with the ε audited on pairs of votes."""
+    """Return the finding for `queries` queries: stated bounds with the ε audited on pairs of votes.
+
+    `sound` is False if releases disagree with the stated noise.
+    """
     sampled = tables.sampled(queries)
     discrete = tables.discrete(sampled, queries)
     vote_pairs = [way for pair in tables.vote_pairs(queries) for way in (pair, pair.reversed())]
@@ -255,7 +258,7 @@ def _audit_tables(tables: TableAudit, queries: int, *, sound: bool) -> Finding:
 
 
 def _report_excess(setting: AuditSetting, search: Search, largest: Mapping[int, Sampled]) -> list[str]:
-    """Return [a message] if a sampled ε exceeds the ε that follows from the stated probabilities of the pair, or [].
+    """Return [a message] if a sampled ε exceeds the ε computed from the stated probabilities of the same pair, else [].
 
     `largest` contains the sampled result for each number of queries.
     """
@@ -316,16 +319,19 @@ def _compare(
 
 
 def _violated_if_added(bound: Bound, audited: float, pair: Pair) -> Iterator[Stated]:
-    """Yield the form of `bound` for an added or removed teacher if `audited`, a lower bound on its ε, exceeds it."""
+    """Yield the form of `bound` for adding or removing a teacher if the lower bound `audited` exceeds it, else nothing.
+
+    `audited` bounds the ε of adding or removing one teacher's votes.
+    """
     added = bound.if_added()
     if added is not None and Verdict.of(added.epsilon, audited) is Verdict.VIOLATED:
         yield Stated(added, audited, pair)
 
 
 def _worst_of_each(first: Iterable[Stated], *further: Iterable[Stated]) -> list[Stated]:
-    """Return the bounds `first`, updated by violated bounds in `further`.
+    """Return the bounds `first` and all violated bounds of `further`, each bound once.
 
-    A violated bound is added or, if its ratio of audited to stated ε is larger, replaces the same bound in the result.
+    Of several verdicts on the same bound, the one with the largest violation (`Stated.excess`) is kept.
     """
     stated = {_key(each.bound): each for each in first}
     for each in itertools.chain(*further):
@@ -345,7 +351,6 @@ def _pair_to_json(pair: Pair) -> dict[str, Any]:
 
 
 def _sampled_to_json(sampled: Sampled) -> Mapping[str, Any]:
-    """Return the pair, the event and its counts in a sampled audit, for JSON."""
     rates, event, wider = sampled.rates, sampled.event, None
     if sampled.wider is not None and event is not None and event.wider is not None:
         wider = {"outcomes": event.wider.tolist(), "positives": sampled.wider.positives}

@@ -57,9 +57,9 @@ class Pair:
     Parameters
     ----------
     counts : (classes,) vote counts on D
-    source, target : class for which one teacher votes on D, and on D′; all others vote alike
-    log_p, log_p_neighbour : log-probabilities of the outcomes on D and on D′
-    multiplicity : number of outcomes that each of these probabilities stands for
+    source, target : the only changed vote is for class `source` on D, and for class `target` on D′
+    log_p, log_p_neighbour : (outcomes,) log-probabilities of the outcomes on D and on D′
+    multiplicity : (outcomes,) number of outcomes that each of these probabilities stands for
     words : description of the difference if D and D′ differ in more than one query, else ""
     """
 
@@ -108,7 +108,7 @@ class Pair:
 
 
 def repeated_votes(counts: Counts, queries: int, voted: NDArray[np.integer] | None = None) -> Votes:
-    """Return votes on `queries` queries that all have the same counts, without copies in memory.
+    """Return votes on `queries` queries that all have the same counts.
 
     Parameters
     ----------
@@ -121,13 +121,13 @@ def repeated_votes(counts: Counts, queries: int, voted: NDArray[np.integer] | No
 
 
 class Agreement(NamedTuple):
-    """Counts of one query on which teachers agree or tie, or a neighbour of such counts.
+    """Counts of one query on which all teachers agree or two classes tie, or a neighbour of such counts.
 
     Parameters
     ----------
     counts : (classes,) counts
-    leading : number of classes, from the first, that share the largest count; a neighbour keeps the number of the
-        original counts
+    leading : number of leading classes: 1 if teachers agree and 2 for a tie. They are the first classes. A neighbour
+        has the same number
     """
 
     counts: Counts
@@ -143,7 +143,7 @@ class Agreement(NamedTuple):
     def grouped(self, outcomes: NDArray[Any], by: int = 0) -> NDArray[Any]:
         """Return the sums (3,) of `outcomes` (classes + 1,) over leading classes, other classes and "no answer".
 
-        `by` is the number of places by which the classes of `outcomes` are shifted cyclically; this is undone first.
+        `outcomes` are counts or probabilities of outcomes on these votes after shifting the classes cyclically by `by`.
         """
         classes = np.roll(outcomes[:-1], -by)
         return np.array([classes[: self.leading].sum(), classes[self.leading :].sum(), outcomes[-1]])
@@ -161,9 +161,9 @@ Score = Callable[[Array, Array, NDArray[np.integer]], Array]
 class Search:
     """Search for the worst pairs of a mechanism: neighbouring data sets D and D′ for which its ε is largest.
 
-    For a mechanism of local privacy, which releases every perturbed vote, other teachers hide nothing. So a single
-    teacher is audited, and its perturbed vote is the label. If queries depend on each other, the search uses the first
-    answer of a release that repeats one query `repeats` times.
+    For a mechanism of local privacy, which releases every perturbed vote, the votes of other teachers add no noise. So
+    a single teacher is audited, and its perturbed vote is the label. If queries depend on each other, the search uses
+    the first answer of a release that repeats one query `repeats` times.
     """
 
     mechanism: Mechanism
@@ -173,7 +173,7 @@ class Search:
     repeats: int = 1
 
     def for_queries(self, queries: int) -> "Search":
-        """Return a search over releases of `queries` queries, or this search if the number of queries is irrelevant."""
+        """Return a search over releases of `queries` queries; this search if the number does not affect any answer."""
         return replace(self, repeats=queries) if self.mechanism.answering is Answering.TOGETHER else self
 
     def worst(self, queries: int) -> list[Pair]:
@@ -196,9 +196,9 @@ class Search:
     def agreements(self) -> list[Agreement]:
         """Return histograms on which all teachers agree or two classes tie, each followed by a neighbour.
 
-        Separate runs compare releases on these with the stated probabilities. A fault in noise that depends on
-        agreement is visible only there, and only if noise sometimes changes the outcome. Therefore one unanimous
-        histogram has few teachers, and one tie has counts close to those of the other classes.
+        Releases on these histograms are compared with the stated probabilities in separate runs. Only there, a fault in
+        noise that depends on agreement is visible, and only if noise sometimes changes the outcome. Therefore one
+        unanimous histogram has few teachers, and one tie has counts close to those of the other classes.
         """
         if self.local:
             return []
@@ -210,7 +210,7 @@ class Search:
         return [side for agreement in distinct.values() for side in (agreement, agreement.neighbour)]
 
     def _tie(self, gap: int) -> Agreement | None:
-        """Return counts in which two classes tie, about `gap` votes above the others; None if impossible."""
+        """Return counts in which the first two classes tie, about `gap` votes above the others; None if impossible."""
         # With two classes and an odd number of teachers, one teacher is left out.
         others = self.classes - 2
         top = min((self.teachers + others * gap + self.classes - 1) // self.classes, self.teachers // 2)
@@ -218,7 +218,7 @@ class Search:
         return None if top == 0 or (others and rest[0] >= top) else Agreement(np.array([top, top, *rest]), 2)
 
     def _most_revealing(self, agreements: Sequence[Agreement]) -> list[Agreement]:
-        """Return those of `agreements` on which runs best estimate how likely "another class" and "no answer" are."""
+        """Return up to two of `agreements` on which runs best show how likely "another class" and "no answer" are."""
         known = [
             (votes, votes.grouped(p)) for votes in agreements if (p := self._first_outcome(votes.counts)) is not None
         ]
@@ -232,7 +232,10 @@ class Search:
         return chosen or [votes for votes, _ in known[-1:]]
 
     def _first_outcome(self, counts: Counts) -> Array | None:
-        """Return the stated outcome probabilities (classes + 1,) of a query with `counts`, or None if unknown."""
+        """Return the stated outcome probabilities (classes + 1,) of a query with `counts`, or None if unknown.
+
+        If queries depend on each other, the probabilities are those of the first of `repeats` equal queries.
+        """
         votes = repeated_votes(counts, self.repeats)
         try:
             with np.errstate(all="ignore"):
@@ -243,7 +246,7 @@ class Search:
         return None if log_p is None or np.isnan(log_p[0]).any() else np.exp(log_p[0])
 
     def ladder(self, queries: int) -> list[Pair]:
-        """Return the worst pair for `queries` queries at each of several degrees of agreement among teachers.
+        """Return pairs at several degrees of agreement among teachers: at each, the worst pair for `queries` queries.
 
         Data-dependent bounds are small where teachers agree, and a wrong bound may be contradicted only there.
         """
@@ -268,10 +271,10 @@ class Search:
         return max(compose(*way, once, times, self.delta) for way in ((here[0], there[0]), (there[0], here[0])))
 
     def composed_queries(self, queries: int) -> int:
-        """Return the number of queries over which the ε of a pair is composed, for a release of `queries` queries.
+        """Return over how many queries the ε of one query is composed, for a release of `queries` queries.
 
-        It is the largest number of these in which one teacher takes part. If queries depend on each other, it is 1,
-        since the search then uses only the first answer.
+        It is the largest number of these queries in which one teacher takes part. If queries depend on each other, it
+        is 1, since the search then uses only the first answer.
         """
         return self.mechanism.most_participation(queries) if self.mechanism.independent_queries else 1
 
@@ -295,7 +298,7 @@ class Search:
         return [pair for value, pair in any_outcome[:1] + no_answer[:2] if value > 0]
 
     def measurable(self, runs: int, confidence: float) -> list[Pair]:
-        """Return the pairs for which an audit of one query, with `runs` runs on each side, can expect the largest ε."""
+        """Return the pairs for which a one-query audit, with `runs` runs on D and on D′, can expect the largest ε."""
 
         def score(log_p: Array, log_p_neighbour: Array, multiplicity: NDArray[np.integer]) -> Array:
             return measurable_epsilon(log_p, log_p_neighbour, multiplicity, self.delta, runs, confidence)
@@ -303,7 +306,7 @@ class Search:
         return [pair for _, pair in self._climb(score)]
 
     def _score(self, queries: int) -> Score:
-        """Return a function that scores pairs by the ε of `queries` queries, from Rényi curves if there are several."""
+        """Return a function that scores pairs by the ε of `queries` queries; for several queries, from Rényi curves."""
         if queries == 1:
             return lambda log_p, log_p_neighbour, multiplicity: least_epsilon(
                 log_p, log_p_neighbour, multiplicity, self.delta
@@ -324,7 +327,7 @@ class Search:
         return _distinct(_shapes(self.teachers, self.classes, levels))
 
     def _best_pairs(self, histograms: Counts, score: Score) -> list[tuple[float, Pair]]:
-        """Return the best-scored pairs of `histograms` and their neighbours, in both orders, as (score, pair)."""
+        """Return the best-scored pairs of a histogram and a neighbour, in either order, as (score, pair)."""
         best: list[tuple[float, Pair]] = []
         for pairs in self._neighbours(histograms):
             ways = (pairs.log_p, pairs.log_p_neighbour), (pairs.log_p_neighbour, pairs.log_p)
@@ -336,7 +339,7 @@ class Search:
         return _keep_best(best)
 
     def _neighbours(self, histograms: Counts) -> Iterator[exact.Pairs]:
-        """Yield the outcome distributions of a release's first query, for `histograms` and all their neighbours."""
+        """Yield the outcome distributions of a release's first query, for `histograms` and for all their neighbours."""
         if self.mechanism.independent_queries:
             return self.mechanism.neighbours(histograms)
 
@@ -363,7 +366,7 @@ def _difference(log_p: Array, log_p_neighbour: Array) -> Array:
 def _without_rare(
     log_p: Array, log_p_neighbour: Array, multiplicity: NDArray[np.integer], least: float
 ) -> tuple[Array, Array]:
-    """Return ln P and ln Q, set to −∞ for outcomes with P > Q and a probability of at most `least` on D.
+    """Return `log_p` and `log_p_neighbour`, both set to −∞ for outcomes with P > Q and a probability ≤ `least` on D.
 
     Such rare outcomes dominate Rényi curves but hardly matter for approximate DP.
     """
