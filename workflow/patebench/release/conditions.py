@@ -1,4 +1,4 @@
-"""Check the conditions of a release: its mechanism, noise, δ, partition and output file."""
+"""Check the conditions of a release: its δ, partition and output file."""
 
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,9 @@ from patebench.mechanisms.base import Answering, Mechanism
 def check_size_of_delta(mode: Mode, teachers: int | None, *deltas: float | None, votes: Artefact | None = None) -> None:
     """Check that each of `deltas` is below 1/teachers and below 1/records.
 
-    A larger δ raises PatebenchError if `mode` is a release, and prints a warning otherwise. `votes` (VOTES or a CHUNK)
-    stores the number of private records. This number is public only if all neighbouring data sets differ in one
-    replaced record. If it is private, a δ of at least 1/records only prints a warning.
+    A larger δ raises PatebenchError in release mode, and prints a warning otherwise. If the number of records is
+    private, a δ of at least 1/records only prints a warning. This number is public only if all neighbouring data sets
+    differ in one replaced record. It is stored in `votes`, a file of kind VOTES or CHUNK.
     """
     facts = votes.meta if votes else {}
     records = facts.get("samples")
@@ -61,9 +61,10 @@ def check_protects(source: Artefact, mode: Mode) -> None:
 
 
 def table_facts(mechanism: Mechanism, source: Artefact) -> dict[str, Any]:
-    """Return the metadata of `source` (VOTES, or shares of these) needed to compute labels from a released table.
+    """Return the entries of `source.meta` that a released table must store, so that labels can be computed from it.
 
-    The result is empty if `mechanism` does not release its table of noisy counts.
+    `source` is a file of VOTES, or of shares of votes. The result is empty if `mechanism` does not release its table of
+    noisy counts.
     """
     names = VOTING_FACTS if mechanism.answering is Answering.AS_TABLE else ()
     return {name: source.meta[name] for name in names if name in source.meta}

@@ -299,8 +299,8 @@ def release_cost(
     partition : digest of the partition, the result of `shards_of`
     teachers : numbers of the first and last teacher, if only a chunk of the teachers votes; None: all
     adaptive : True if the queries were selected in rounds
-    budget : (ε, δ) budget at which the release stops answering; the Rényi filter that enforces this budget limits the
-        divergence at the filter's order and at all lower orders
+    budget : (ε, δ) budget at which the release stops answering, enforced by a Rényi filter. This limits the cost at the
+        filter's order and at all lower orders
 
     Raises
     ------
@@ -333,8 +333,8 @@ def enter_draw(
     ----------
     folder : folder of the ledgers
     records : digest of the private records
-    limit : total (ε, δ) of all draws from the data, fixed with the first draw; without a limit, only draws from
-        disjoint teachers can follow
+    limit : (ε, δ) limit of all draws from the data together, fixed with the first draw. Without a limit, a later draw
+        is allowed only if its teachers are disjoint from those of earlier draws
     private : permanent name of the private data
     """
     with file_lock(folder / "ledgers"):
@@ -386,7 +386,10 @@ def name_ledger(path: Path, private: str) -> None:
 
 
 def _check_other_ledgers(folder: Path, limit: LedgerParameters | None, private: str | None) -> None:
-    """Raise ArtefactError for a first draw without `limit` if another ledger in `folder` may be of the same data."""
+    """Raise ArtefactError if a first draw has no `limit` and another ledger in `folder` may be of the same data.
+
+    Otherwise, print a warning if there are other ledgers.
+    """
     ledgers = Ledger.read_all(folder) if folder.exists() else []
     # Two ledgers with different names are of different data.
     doubtful = [other for other in ledgers if private is None or other.private is None]
@@ -418,8 +421,8 @@ def _check_limit(
 ) -> None:
     """Raise ArtefactError if the costs `spent` exceed the ledger's `limit`, or if the `requested` limit differs.
 
-    `spent` are the costs of all draws in `ledger` and, last, of the new draw. Without a limit, the new draw must not
-    raise the total cost, and no limit may be requested after the first draw.
+    `spent` are the costs of all draws in `ledger` and, last, of the new draw. If the ledger has no limit, ArtefactError
+    is raised if the new cost adds to earlier costs, or if a limit is requested after the first draw.
     """
     drawn = len(ledger.entries)
     made = "1 draw was" if drawn == 1 else f"{drawn} draws were"
