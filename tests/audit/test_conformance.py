@@ -29,6 +29,12 @@ class ChangesVotes(Sound):
         return super().release(votes, rng)
 
 
+class ChangesMatrix(Sound):
+    def release(self, votes: Votes, rng: Any) -> Any:
+        votes.matrix[:, 0] = 0  # type: ignore[index]
+        return super().release(votes, rng)
+
+
 class MoreThanSaid(Sound):
     """Mechanism that returns a random class half as often as stated."""
 
@@ -66,6 +72,7 @@ class Fails(Sound):
 BROKEN = {
     GlobalRandomness: ["equal seeds draw equal labels"],
     ChangesVotes: ["votes are not modified"],
+    ChangesMatrix: ["votes are not modified"],
     MoreThanSaid: ["labels follow the stated probabilities"],
     LessThanLost: ["no bound is below the audited ε"],
     NoWorstCase: ["worst-case bounds do not depend on the votes"],

@@ -5,6 +5,7 @@ stated probabilities, and both with the bounds. Passing all checks is no proof o
 """
 
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,12 +102,13 @@ class Conformance(AuditSetting):
 
     def _check_unmodified(self) -> tuple[bool, str]:
         for name, votes in self._examples().items():
-            before = votes.counts.copy()
+            before = deepcopy(votes)
             self.mechanism.release(votes, self.streams("left alone"))
             self.mechanism.log_outcome_probabilities(votes)
-            if not np.array_equal(votes.counts, before):
-                return False, f"counts of {name} votes were changed; work on a copy"
-        return True, "counts compared before and after"
+            for array in ("counts", "matrix"):
+                if not np.array_equal(getattr(votes, array), getattr(before, array)):
+                    return False, f"the {array} of {name} votes changed; work on a copy"
+        return True, "counts and matrix compared before and after"
 
     def _check_probabilities(self) -> tuple[bool | None, str]:
         for name, votes in self._examples().items():

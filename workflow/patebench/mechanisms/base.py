@@ -422,6 +422,11 @@ def check_drawable(mechanism: Mechanism, votes: Votes) -> None:
         mechanism.draw(replace(artificial_votes, rounds=(1,) if votes.rounds else ()), Rehearsal(most))
 
 
+def never_abstaining(log_p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Append "no answer" with probability 0 to `log_p`, ln Pr of each label, (queries, classes) → classes + 1."""
+    return np.column_stack([log_p, np.full(len(log_p), -np.inf)])
+
+
 def check_abstentions(mechanism: Mechanism, votes: Votes) -> None:
     """Raise PatebenchError if no theorem of `mechanism` covers `votes`, as stated by `check_covers`."""
     weighted = votes.weighted is not None

@@ -14,7 +14,7 @@ from patebench.accounting.logspace import exp_multiple
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Conversion, Kind
 from patebench.core.seeds import Source
-from patebench.mechanisms.base import Labels, Mechanism, Shown, parameter
+from patebench.mechanisms.base import Labels, Mechanism, Shown, never_abstaining, parameter
 from patebench.mechanisms.neighbours import refine_near_certain
 
 
@@ -43,7 +43,7 @@ class Exponential(Mechanism):
         weights = exp_multiple(self.epsilon / 2, behind)
         np.put_along_axis(weights, votes.plurality[:, None], 0.0, axis=1)  # its weight 1 would swallow tiny sums
         total = np.log1p(weights.sum(axis=1))
-        return np.column_stack([self.epsilon / 2 * behind - total[:, None], np.full(votes.queries, -np.inf)])
+        return never_abstaining(self.epsilon / 2 * behind - total[:, None])
 
     def accountants(self, votes: Votes) -> list[Accountant]:
         return [
@@ -98,7 +98,7 @@ class PermuteAndFlip(Mechanism):
         behind = votes.counts - votes.counts.max(axis=1, keepdims=True)
         log_p = self.epsilon / 2 * behind + np.log(_acceptance_integrals(exp_multiple(self.epsilon / 2, behind)))
         log_p = refine_near_certain(log_p, np.ones(log_p.shape, dtype=np.int64))
-        return np.column_stack([log_p, np.full(votes.queries, -np.inf)])
+        return never_abstaining(log_p)
 
     def accountants(self, votes: Votes) -> list[Accountant]:
         theorem = "McKenna & Sheldon 2020, Theorem 1 (ε-DP)"

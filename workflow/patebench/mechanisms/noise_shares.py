@@ -21,7 +21,7 @@ from patebench.core.bound import Conversion, Kind
 from patebench.core.entropy import discrete_normal
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Source
-from patebench.mechanisms.base import Labels, Mechanism, Shown, parameter
+from patebench.mechanisms.base import Labels, Mechanism, Shown, never_abstaining, parameter
 from patebench.mechanisms.noise import Gaussian, IntegerNoise, log_integer_argmax_probabilities, log_sum_of_normals
 from patebench.mechanisms.sparse_argmax import Cells, SparseArgmax
 
@@ -129,7 +129,7 @@ class DistributedGNMax(NoiseShares):
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
         answers = log_integer_argmax_probabilities(votes.counts, self.exact_noise(votes.teachers))
-        return np.column_stack([answers, np.full(votes.queries, -np.inf)])
+        return never_abstaining(answers)
 
     def per_query_cost(self, teachers: int, classes: int) -> PerQueryCost:
         needed = self.needed(teachers)
@@ -177,7 +177,7 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
         Given the votes, labels of different queries are independent.
         """
         answers = log_integer_argmax_probabilities(self.counts(votes), self.exact_noise(votes.teachers))
-        return np.column_stack([answers, np.full(votes.queries, -np.inf)])
+        return never_abstaining(answers)
 
     def worst_case(self, cells: Cells, teachers: int) -> list[Accountant]:
         losses = "losses (m + Y)/σ², Y a sum of 2m draws (accounting/sparse.py)"

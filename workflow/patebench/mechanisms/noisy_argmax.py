@@ -23,7 +23,7 @@ from patebench.accounting.smooth import PerQuery
 from patebench.accounting.votes import Counts, Votes
 from patebench.core.bound import Conversion, Kind
 from patebench.core.seeds import Source
-from patebench.mechanisms.base import Labels, Mechanism, Shown, parameter
+from patebench.mechanisms.base import Labels, Mechanism, Shown, never_abstaining, parameter
 from patebench.mechanisms.neighbours import of_noisy_argmax
 from patebench.mechanisms.noise import GAUSSIAN, LAPLACE, Gaussian, Laplace, Noise
 from patebench.mechanisms.quadrature import log_argmax_probabilities
@@ -51,7 +51,7 @@ class NoisyArgmax(Mechanism):
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
         answers = log_argmax_probabilities(votes.counts, self.noise)
-        return np.column_stack([answers, np.full(votes.queries, -np.inf)])
+        return never_abstaining(answers)
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
         if self.noise.scale == 0:

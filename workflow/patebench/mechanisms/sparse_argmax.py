@@ -21,7 +21,7 @@ from patebench.accounting.votes import counts as count
 from patebench.core.bound import Conversion, Kind
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Source
-from patebench.mechanisms.base import Answering, Labels, Mechanism, Shown, parameter
+from patebench.mechanisms.base import Answering, Labels, Mechanism, Shown, never_abstaining, parameter
 from patebench.mechanisms.noise import GAUSSIAN, LAPLACE, Gaussian, IntegerNoise, Laplace, Noise
 from patebench.mechanisms.quadrature import log_argmax_probabilities
 
@@ -92,7 +92,7 @@ class SparseArgmax(Mechanism):
         Given the votes, labels of different queries are independent.
         """
         answers = log_argmax_probabilities(self.counts(votes) / votes.unit, self.noise_of(votes.teachers))
-        return np.column_stack([answers, np.full(votes.queries, -np.inf)])
+        return never_abstaining(answers)
 
     def most_participation(self, queries: int) -> int:
         return participations(int(self.k), queries)
