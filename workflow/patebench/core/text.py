@@ -11,12 +11,12 @@ from typing import Any
 
 
 def plural(count: int, noun: str) -> str:
-    """Return a count with its noun: 1 fault, 2 faults, 2 classes, 2 queries."""
+    """Return a count with its noun: 1 fault, 2,000 faults, 2 classes, 2 queries."""
     if count == 1:
         return f"1 {noun}"
     if noun.endswith("y") and noun[-2] not in "aeiou":
-        return f"{count} {noun[:-1]}ies"
-    return f"{count} {noun}{'es' if noun.endswith(('s', 'x', 'ch')) else 's'}"
+        return f"{count:,} {noun[:-1]}ies"
+    return f"{count:,} {noun}{'es' if noun.endswith(('s', 'x', 'ch')) else 's'}"
 
 
 def listing(names: Sequence[object], most: int = 8) -> str:

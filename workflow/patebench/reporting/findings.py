@@ -9,6 +9,7 @@ import pandas as pd
 
 from patebench.audit.verdict import Verdict as Audited
 from patebench.core.bound import Kind
+from patebench.core.text import plural
 from patebench.data.partitions import PROTECTS_LABEL
 from patebench.reporting.frames import protects_labels
 from patebench.reporting.outcomes import account_of_paper, protects_replaced_record
@@ -188,7 +189,8 @@ def _proofs(audit: pd.DataFrame) -> Iterator[str]:
     )
     tested = int(counts.sum()) - vacuous - unlike
     if tested:
-        beside = f"; {plural(vacuous, 'further bound is', 'further bounds are')} too large to test" if vacuous else ""
+        are = "is" if vacuous == 1 else "are"
+        beside = f"; {plural(vacuous, 'further bound')} {are} too large to test" if vacuous else ""
         yield f"Audits tested {plural(tested, 'proven bound')} and contradicted {failed or 'none'}{beside}."
     if unlike:
         names = join(sorted({in_words(name) for name in audit.loc[audit["verdict"] == Audited.DISAGREES, "mechanism"]}))
@@ -261,7 +263,7 @@ def answers(row: Mapping[Any, Any]) -> str:
     selected = [words if isinstance(words := row.get(name), str) else "" for name in ("strategy", "rounds_in_words")]
     if answered == queries:
         return queries_in_words(plural(queries, "label"), *selected)
-    return f"{plural(answered, 'answer')} to {queries_in_words(plural(queries, 'query', 'queries'), *selected)}"
+    return f"{plural(answered, 'answer')} to {queries_in_words(plural(queries, 'query'), *selected)}"
 
 
 def stated(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
@@ -300,8 +302,3 @@ def join(words: Sequence[Any], conjunction: str = "and") -> str:
     """Return `words` as one text such as "a, b and c", where `conjunction` is the word before the final one."""
     named = [str(word) for word in words]
     return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} {conjunction} {named[-1]}"
-
-
-def plural(count: Any, one: str, several: str = "") -> str:
-    """Return `count` with a noun, such as "2,000 jobs": `one` for 1, else `several` (default: `one` with "s")."""
-    return f"{count:,} {one if count == 1 else several or one + 's'}"

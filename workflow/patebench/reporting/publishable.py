@@ -13,8 +13,9 @@ import numpy as np
 from patebench import __version__
 from patebench.core.bound import Bound
 from patebench.core.class_accuracy import is_unbalanced, uncovered
+from patebench.core.text import plural
 from patebench.mechanisms.base import NO_ANSWER
-from patebench.reporting.findings import percent, plural
+from patebench.reporting.findings import percent
 from patebench.reporting.pages import templates
 from patebench.reporting.wording import (
     delta_in_words,
