@@ -39,8 +39,8 @@ class Accountant(ABC):
     name : name of the accountant
     kind : kind of its bounds: worst case, data-dependent or sanitised
     source : citation of the paper and the theorem
-    discrete : validity for discrete noise. A text: the theorem also holds for discrete noise of the same scale, for
-        this reason. An accountant: use this one instead. None: the theorem may not hold
+    discrete : what is valid for discrete noise of the same scale. A text: the theorem itself, for the reason that
+        the text states. An accountant: that accountant instead. None: the theorem may not hold
     adaptive : True if the theorem also holds when earlier answers determine later queries
     failure : function of T that returns the probability that the theorem fails on the first T queries; this probability
         is subtracted from δ
@@ -48,8 +48,8 @@ class Accountant(ABC):
         entry in `_LABELS`, or `name`
     variant : True for a variant of another accountant that serves only for comparison
     exact : True if the accountant computes the exact data-dependent divergence instead of an upper bound
-    added : accountant by the same theorem if neighbours add or remove a teacher's votes instead of replacing them;
-        None if there is none
+    added : accountant by the same theorem for neighbours that add or remove a teacher's votes instead of replacing
+        them; None if there is none
     """
 
     name: str
@@ -73,9 +73,9 @@ class Accountant(ABC):
         """Return the bounds on ε at `delta`: for each T in `queries`, one or more bounds for the first T queries."""
 
     def bounds_of_both(self, queries: Sequence[int], delta: float) -> list[Bound]:
-        """Return the bounds on ε at `delta`, each with the ε for both kinds of neighbours.
+        """Return the bounds on ε at `delta`, each with ε for replaced votes and ε for added or removed votes.
 
-        The field `epsilon` of a bound is ε if a teacher's votes are replaced. Its field `add_or_remove` is ε if a
+        The field `epsilon` of a bound is ε if a teacher's votes are replaced. The field `add_or_remove` is ε if a
         teacher's votes are added or removed; None if `added` is None.
         """
         bounds = self.bounds(queries, delta)
@@ -214,7 +214,7 @@ def _pair_discrete(one: "str | Accountant | None", other: "str | Accountant | No
 
 
 def repeated(curve: Callable[[Array], Array], times: Callable[[int], int] = lambda queries: queries) -> Totals:
-    """Return a function `totals` for `RenyiAccountant`, for queries that all have the same Rényi curve `curve`.
+    """Return the function `totals` of a `RenyiAccountant` for queries that all have the Rényi curve `curve`.
 
     The divergence of the first T queries is `times(T)`·`curve(orders)`, by default T·`curve(orders)`.
     """
@@ -226,10 +226,10 @@ def repeated(curve: Callable[[Array], Array], times: Callable[[int], int] = lamb
 
 
 def summed(curve: Callable[[Array, Array], Array], rows: Array) -> Totals:
-    """Return a function `totals` for `RenyiAccountant`, for queries with different Rényi curves.
+    """Return the function `totals` of a `RenyiAccountant` for queries with different Rényi curves.
 
-    Each row of `rows` is the data of one query, such as ln q. `curve(rows, orders)` returns the Rényi divergences
-    (queries × orders) of the queries in `rows`, and `totals` adds them up.
+    `rows` contains the data of each query, such as ln q. `curve(rows, orders)` returns the Rényi divergences
+    (queries × orders) of the queries in `rows`.
     """
 
     def totals(queries: Sequence[int], orders: Array) -> Array:

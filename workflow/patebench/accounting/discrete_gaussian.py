@@ -1,16 +1,17 @@
 """Tight bounds for discrete Gaussian noise, from the privacy loss distribution of counts that change by one.
 
-N_Z(σ²) has Pr[z] ∝ exp(−z²/2σ²) on the integers (Canonne, Kamath, Steinke 2020). N *cells*, which are counts with
-independent noise N_Z(σ²), change by one each: N = 2T for T queries. Then
+N_Z(σ²) has Pr[z] ∝ exp(−z²/2σ²) on the integers (Canonne, Kamath, Steinke 2020). Neighbours differ by one in each of N
+*cells*, which are counts with independent noise N_Z(σ²): N = 2T for T queries. Then
 
     δ(ε) ≤ E_P (1 − e^{ε − L})⁺,  L = (N/2 + Y)/σ²,
 
 with L the privacy loss, P the distribution of the noise and Y the sum of N draws (Sommer, Meiser, Mohammadi 2019, Lemma
 5). Pr[Y = y] is bounded from above by one discrete Gaussian (Kairouz, Liu, Steinke 2021, Corollary 12), by a Fourier
 transform (`_losses_by_transform`) or by continuous noise (`_continuous_epsilon`). If these fail, the bound of Canonne,
-Kamath, Steinke 2020, Theorem 4, is used. All results are rounded up. If m parties each add noise of scale σ_s to d
-counts with L2 sensitivity Δ, the release is ½ε²-concentrated DP with ε = Δ/(√m·σ_s) + τ√d (Kairouz, Liu, Steinke 2021,
-Theorem 1; τ is `share_difference`).
+Kamath, Steinke 2020, Theorem 4, is used. All results are rounded up.
+
+If m parties each add noise of scale σ_s to d counts with L2 sensitivity Δ, the release is ½ε²-concentrated DP with ε =
+Δ/(√m·σ_s) + τ√d (Kairouz, Liu, Steinke 2021, Theorem 1; τ is `share_difference`).
 Proof: docs/explanation/proofs-noise.md, "Discrete Gaussian noise".
 """
 
@@ -96,7 +97,7 @@ def several(groups: Sequence[tuple[float, int]], delta: float) -> float:
 def accountant(epsilon: Callable[[int, float], float], losses: str) -> DirectAccountant:
     """Return an accountant for discrete Gaussian noise, where `epsilon(T, δ)` is the ε of T queries at δ.
 
-    `losses` describes the privacy loss of T queries in words; it is the end of the citation in `source`.
+    `losses` is text that ends the citation in `source`; it describes the privacy loss of T queries.
     """
     return DirectAccountant(
         name="pld",
@@ -138,9 +139,9 @@ class _Losses:
     cells: int
 
     def least_epsilon(self) -> float:
-        """Return the least ε, rounded up, at which the δ(ε) of all counts together is at most the target δ.
+        """Return the least ε, rounded up, for which the release of all counts is (ε, δ)-DP with the target δ.
 
-        ε is at least 0, and at least the privacy loss of the noise sum `lowest`.
+        The result is at least 0, and at least the privacy loss of the noise sum `lowest`.
         """
         if self._delta_ratio(0) <= 1:
             return self._epsilon(0, 0.0)
@@ -229,9 +230,9 @@ def _tilted_distribution(sigma: float, centre: float) -> tuple[Array, Array, flo
 
 
 def _find_tilt(sigma: float, rate: float) -> float:
-    """Return the least tilt (`centre` of `_tilted_distribution`) at which Chernoff's bound is at most e^{−n·`rate`}.
+    """Return the least `centre` of `_tilted_distribution` whose mean is improbable as the mean of n draws of the noise.
 
-    The bound is on the probability that the mean of n draws of the noise is at least that of the tilted distribution.
+    Improbable means that Chernoff's bound on the probability of a mean at least as large is at most e^{−n·`rate`}.
     """
     log_sum = _tilted_distribution(sigma, 0.0)[2]
 
@@ -251,7 +252,7 @@ def _weights(log_weights: Array) -> Array:
 
 
 def _least_noise_sum(cells: int) -> int:
-    """Return the least noise sum of `cells` counts to store: its privacy loss is negative, so it does not affect δ."""
+    """Return the least noise sum of `cells` counts to store; its privacy loss is negative and does not affect δ."""
     return -(cells // 2) - 1
 
 
@@ -301,10 +302,9 @@ def shared_counts_epsilon(sigma: float, shares: int, queries: int, delta: float)
     The noise of a count is the sum of `shares` discrete Gaussians of variance σ²/`shares`. One teacher changes two
     counts by one each in every query. If the mechanism counts only m votes of each teacher, pass m as `queries`.
 
-    The result is the smaller of two bounds. One is from the Rényi curve `shared_counts`. The other compares the noise
-    with discrete Gaussians of scale σ: with τ the `share_difference`, the probabilities of the noise of the 2T changed
-    counts differ by a factor within e^{±x}, where x = 2Tτ. So δ(ε) ≤ e^x δ°(ε − 2x), where δ° is the δ with discrete
-    Gaussians.
+    The result is the smaller of two bounds. One is from the Rényi curve `shared_counts`. The other is from discrete
+    Gaussian noise of scale σ, whose δ at ε is δ°(ε). With τ the `share_difference` and x = 2Tτ, the probabilities of
+    both kinds of noise on the 2T changed counts differ by a factor from e^{−x} to e^x. So δ(ε) ≤ e^x δ°(ε − 2x).
     """
     curve = queries * shared_counts(sigma, shares, conversion.ORDERS)
     limit = float(np.min(conversion.tight(conversion.ORDERS, curve, delta)))

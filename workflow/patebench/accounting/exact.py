@@ -116,7 +116,7 @@ def divergence(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, ord
 
 
 def _round_outward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
-    """Return ln(`multiplicity`·P), rounded up, and ln P − ln Q, rounded away from zero (see `divergence`)."""
+    """Return ln(`multiplicity`·P), rounded up, and the privacy loss ln P − ln Q, rounded away from zero."""
     possible = (multiplicity > 0) & ((log_p > -np.inf) | (log_p_neighbour > -np.inf))
     with np.errstate(invalid="ignore", divide="ignore"):
         log_weight = np.where(possible, log_p * (1 - ERROR) + np.log(multiplicity), -np.inf)
@@ -127,10 +127,10 @@ def _round_outward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers)
 
 
 def _log_moments(log_p: Array, ratio: Array, linear: Array, exponents: Array) -> Array:
-    """Return ln(1 + Σ_j p_j (e^{t·r_j} − 1) + t·linear) for each row and each t in `exponents` (rows × exponents).
+    """Return t·D_{t+1}(P ‖ Q) for each row and each t in `exponents` (rows × exponents).
 
-    Outcome j has the probability p_j = e^`log_p` and the privacy loss r_j = `ratio` (rows × outcomes). `linear`
-    (rows,) is Σ_j p_j (e^{−r_j} − 1).
+    It is ln(1 + Σ_j p_j (e^{t·r_j} − 1) + t·linear), where outcome j has the probability p_j = e^`log_p` and the
+    privacy loss r_j = `ratio` (rows × outcomes). `linear` (rows,) is Σ_j p_j (e^{−r_j} − 1).
     """
     near = exponents * np.max(ratio, initial=0.0) <= _LARGE_EXPONENT
     result = np.empty((len(log_p), len(exponents)))
@@ -200,9 +200,9 @@ class ExactDivergence:
     def sums(self, stops: Integers, orders: Array, wanted: NDArray[np.bool_]) -> Array:
         """Return the divergences of the first T queries, for each T in `stops`, at the orders selected by `wanted`.
 
-        The result is (2 forms × stops × 2 directions × orders); see `ExactDivergence`. `stops` are ascending. `wanted`
-        (stops × orders) is True where an order is selected for a T. An order selected for some T is also computed for
-        all smaller T. At orders that are not computed, the result is ∞.
+        `stops` are ascending. `wanted` (stops × orders) is True where an order is to be computed for a T; it is then
+        also computed for all smaller T. The result is (2 forms × stops × 2 directions × orders), ∞ where not computed;
+        see `ExactDivergence`.
         """
         forms = np.full((2, len(stops), 2, len(orders)), np.inf)
         if self.neighbours is None:
@@ -234,7 +234,8 @@ class ExactDivergence:
     def _pieces(self, stops: Integers, orders: int) -> Iterator[tuple[int, Integers]]:
         """Split the queries into pieces that fit in memory; yield a pair (i, query indices) for each piece.
 
-        The queries of the piece are between `stops[i - 1]` and `stops[i]`. `orders` is the number of orders.
+        All queries of a piece have indices from `stops[i - 1]` (0 if i = 0) to `stops[i]` − 1. `orders` is the number
+        of orders.
         """
         per_query = self.votes.classes if self.votes.matrix is None else max(self.votes.classes, self.votes.teachers)
         most = max(1, min(_PIECE, _TABLE // (2 * orders * self._most_ranks)))
@@ -269,7 +270,7 @@ class ExactDivergence:
 
 
 def reaching(wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return a mask (numbers T × orders, T ascending) of the orders `wanted` for T or for a larger number than T."""
+    """Return `wanted` (numbers T × orders, T ascending), made True where an order is wanted for any larger T."""
     return np.logical_or.accumulate(wanted[::-1], axis=0)[::-1]
 
 

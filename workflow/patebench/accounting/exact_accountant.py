@@ -103,7 +103,10 @@ class OrderSearch:
         return forms, known
 
     def _add_missing(self, forms: Array, known: NDArray[np.bool_], stops: Integers, wanted: NDArray[np.bool_]) -> None:
-        """Compute divergences at `wanted` orders that are not `known`; store them in `forms` and update `known`."""
+        """Compute the divergences at the orders that are `wanted` but not `known`.
+
+        They are stored in `forms` (2 forms × stops × `ORDERS`), and `known` (stops × `ORDERS`) becomes True there.
+        """
         new = wanted & ~known
         rows, columns = np.flatnonzero(new.any(axis=1)), np.flatnonzero(new.any(axis=0))
         if not len(rows):
@@ -136,9 +139,9 @@ class OrderSearch:
 
 
 def _predict_index(how: Conversion, curve: Array, delta: float) -> int:
-    """Predict the order with the least ε from `curve`, the Rényi divergences at the orders `COARSE`.
+    """Predict the order in `ORDERS[::_EVERY]` with the least ε, and return its index there.
 
-    Return its index in `ORDERS[::_EVERY]`.
+    `curve` contains the Rényi divergences at the orders `COARSE`.
     """
     epsilons = conversion.unclipped(how, COARSE, curve, delta)
     best = int(np.argmin(epsilons))
@@ -154,7 +157,11 @@ def _parabola_minimum(left: float, middle: float, right: float) -> float:
 
 
 def _select_orders_beyond(forms: Array, known: NDArray[np.bool_], delta: float) -> NDArray[np.bool_]:
-    """Return a mask (stops × `ORDERS`) of orders to add for each T whose least ε is at the edge of `known` orders."""
+    """Return a mask (stops × `ORDERS`) of further orders for each T whose least ε is next to an order not yet computed.
+
+    `forms` (2 forms × stops × `ORDERS`) contains the divergences. `known` (stops × `ORDERS`) is True where they were
+    computed.
+    """
     wanted = np.zeros_like(known)
     for i, at, _ in _find_minima(forms, delta):
         if at > 0 and not known[i, at - _EVERY]:
@@ -174,9 +181,9 @@ def _select_orders_between(forms: Array, delta: float) -> NDArray[np.bool_]:
 
 
 def _find_minima(forms: Array, delta: float) -> Iterator[tuple[int, int, Array]]:
-    """Yield the index of T, the index of the order with the least ε, and ε at all orders.
+    """Yield the index of T, the index of the order with the least ε, and ε at all orders, per form, conversion and T.
 
-    There is one such triple per form, conversion and T, unless the least ε is 0 or ∞.
+    `forms` (2 forms × numbers T × `ORDERS`) contains the divergences. A T whose least ε is 0 or ∞ is left out.
     """
     for form in forms:
         for how in _CONVERSIONS:
@@ -189,7 +196,7 @@ def _find_minima(forms: Array, delta: float) -> Iterator[tuple[int, int, Array]]
 def _compute_coarse_divergences(divergence: ExactDivergence, queries: Integers, delta: float) -> Array:
     """Return the divergences of the first T queries at `COARSE` (2 forms × numbers T in `queries` × orders).
 
-    They are ∞ at high orders where ε cannot be least, which are not computed.
+    High orders at which ε cannot be least are not computed; the divergences there are ∞.
     """
     divergences = np.full((2, len(queries), len(COARSE)), np.inf)
     remaining = np.arange(len(queries))

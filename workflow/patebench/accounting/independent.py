@@ -32,7 +32,7 @@ def strong_composition(gamma: float, queries: int, delta: float) -> float:
 
 
 def cells_mu(sigma: float, cells: int) -> float:
-    """Return the μ of Gaussian DP of counts with noise N(0, σ²), if neighbours differ in `cells` counts by one each."""
+    """Return the least μ for which counts with noise N(0, σ²) are μ-GDP; neighbours differ by one in `cells` counts."""
     return math.sqrt(cells) / sigma if sigma > 0 else math.inf
 
 
@@ -125,12 +125,9 @@ def bounded_range_rdp(eta: float, orders: Array) -> Array:
 def bounded_range_composition(eta: float, queries: int, delta: float) -> float:
     """Return the ε at `delta` of T = `queries` non-adaptive steps of bounded range η, rounded up.
 
-    This is the optimal composition of Dong, Durfee, Rogers 2020 for steps that do not depend on earlier results. If T
-    exceeds `_MOST_STEPS` or ε is large, it is a bound from the Rényi curve instead.
-
-    In the worst case, the privacy loss of every step is t or t − η, with the same t from 0 to η in all steps. The δ of
-    an event is its probability on D minus e^ε times that on D′. For the event that at most ℓ of T losses are t − η, δ
-    is greatest at t = (ε + (ℓ + 1)η)/(T + 1). At the returned ε, this δ is at most `delta` for every ℓ.
+    The privacy loss of each step lies in an interval of length η, and steps do not depend on earlier results. The
+    result is the optimal composition of Dong, Durfee, Rogers 2020. If T exceeds `_MOST_STEPS` or ε is large, it is a
+    bound from the Rényi curve `bounded_range_rdp` instead.
     """
     curve = queries * bounded_range_rdp(eta, conversion.ORDERS)
     high = min(queries * eta, float(np.min(conversion.tight(conversion.ORDERS, curve, delta))))
@@ -145,6 +142,9 @@ def bounded_range_composition(eta: float, queries: int, delta: float) -> float:
 
 def _bounded_range_delta(eta: float, queries: int, epsilon: float) -> float:
     """Return the δ, rounded up, of `queries` non-adaptive steps of bounded range `eta` at ε = `epsilon`."""
+    # In the worst case, the privacy loss of every step is t or t − η, with the same t from 0 to η in all T steps. The δ
+    # of an event is its probability on D minus e^ε times that on D′. For the event that at most ℓ losses are t − η, δ
+    # is greatest at t = (ε + (ℓ + 1)η)/(T + 1). The result is the greatest δ over all ℓ.
     low_losses = np.arange(queries)
     t = np.minimum((epsilon + (low_losses + 1) * eta) / (queries + 1), eta)
     p = np.expm1(t - eta) / math.expm1(-eta)
@@ -157,11 +157,11 @@ _POINTS = 1 << 22
 
 
 def lattice_composition(loss_probabilities: Array, top: float, queries: int, delta: float) -> float:
-    """Return the least ε for which T = `queries` equal steps are together (ε, δ)-DP, rounded up; at most T·`top`.
+    """Return the least ε for which T = `queries` equal steps are together (ε, δ)-DP, rounded up.
 
-    The privacy loss of one step takes evenly spaced values from `top` to −`top` with `loss_probabilities`, so the steps
-    are also (T·`top`)-DP. δ(ε) is Σ p·(1 − e^{ε − loss}) over the losses above ε (Sommer et al. 2019, Lemma 5). Losses
-    are composed by a Fourier transform, whose rounding error is subtracted from δ.
+    The privacy loss of one step takes evenly spaced values from `top` to −`top` with `loss_probabilities`. δ(ε) is
+    Σ p·(1 − e^{ε − loss}) over the total losses above ε (Sommer et al. 2019, Lemma 5). If there are more than `_POINTS`
+    total losses, or δ is below the rounding error, the result is T·`top`, the ε of basic composition.
     """
     plain, points = queries * top, queries * (len(loss_probabilities) - 1) + 1
     if plain == 0 or math.isinf(plain) or points > _POINTS:

@@ -9,9 +9,9 @@ where P(u, v) has the probabilities of three outcomes: a, which is S_a > max(S_b
 neither; with S_a = u + noise and S_b = v + noise. It holds for any votes, classes and adaptive queries (van Erven &
 Harremoës 2014, *Rényi divergence and Kullback–Leibler divergence*, Theorem 13).
 
-The supremum is bounded by cells (`label_tables`, and `label_integers` for discrete noise) where w = u + v ≥ −2X and |t|
-= |u − v| ≤ A, with limits X and A that depend on the noise, and elsewhere by `_bound_outside`. Proof:
-docs/explanation/proofs-labels.md, "The cost of a label".
+The supremum is bounded in a region of (u, v) by cells (`label_tables`, and `label_integers` for discrete noise), and
+outside this region, where some outcomes are improbable, by `_bound_outside`.
+Proof: docs/explanation/proofs-labels.md, "The cost of a label".
 """
 
 import math
@@ -50,7 +50,7 @@ _ORDERS = np.sort(np.concatenate([ORDERS, 1 + np.sqrt((ORDERS[1:] - 1) * (ORDERS
 
 @dataclass(frozen=True)
 class _Noise:
-    """Functions that bound the Rényi divergence of one label of a noisy argmax, for one kind of noise."""
+    """Functions and limits that bound the Rényi divergence of one label of a noisy argmax, for one kind of noise."""
 
     # All functions take s, one vote in noise scales.
     inside: Callable[[float], Sequence[Cells]]  # cells of u and v (see the module)
@@ -62,10 +62,10 @@ class _Noise:
 
 
 def _bound_gaussian_tail(s: float, order: float, reach: float) -> tuple[float, float]:
-    """Bound the part of a label's Rényi divergence D that is due to Gaussian noise beyond `reach`.
+    """Bound the contribution of Gaussian noise beyond `reach` noise scales to the Rényi divergence D_α of one label.
 
-    The first bound is for outcomes that depend on one changed count, the second for those that depend on both. The
-    bounded quantity is the part of (e^{(α−1)D} − 1) / (α(α−1)s²/2), if one vote is `s` noise scales; α is `order`.
+    Return two bounds: for outcomes that depend on one of the two changed counts, and for those that depend on both. The
+    contribution is to (e^{(α−1)D_α} − 1) / (α(α−1)s²/2), where α is `order`, and one vote is `s` noise scales.
     """
     tilt = (order - 1) * s
 

@@ -1,11 +1,14 @@
 """Cells of `accounting.label` for noise on the integers, where ties go to the lowest class.
 
 u and v are the counts of classes a and b relative to all other classes (see `gaussian`). If a and b both beat all
-others, a wins where Z_a + u ≥ Z_b + v + κ, with Z the noise and κ in {0, 1}; κ is 0 if a is the lower class. The
+others, a wins where Z_a + u ≥ Z_b + v + κ, with Z the noise. κ is 0 or 1, depending on the order of the classes. The
 supremum is over integers u, v and both κ. With p and F the probabilities and the distribution function of the noise,
-and x the winner's score, the probabilities of a, b and neither are P_a(u, v; κ) = Σ_{x ≥ 0} p(x − u) F(x − v − κ),
-P_b(u, v; κ) = P_a(v, u; 1 − κ) and P_o = F(−1 − u) F(−1 − v). Their log ratios when (u, v) becomes (u − 1, v + 1) are
-r_a, r_b and r_o. Sums are rounded outward.
+and x the winner's score, the probabilities that a, b or neither wins are
+
+    P_a(u, v; κ) = Σ_{x ≥ 0} p(x − u) F(x − v − κ),  P_b(u, v; κ) = P_a(v, u; 1 − κ),  P_o = F(−1 − u) F(−1 − v).
+
+One vote that moves from a to b changes (u, v) to (u − 1, v + 1); the log ratios of the probabilities before and after
+are r_a, r_b and r_o. Sums are rounded outward.
 Proof: docs/explanation/proofs-labels.md, "The cost of a label with discrete noise".
 """
 
@@ -35,8 +38,8 @@ _FINE, LARGEST_SCALE = 60.0, 300.0
 class IntegerDistribution:
     """Noise on the integers from −reach to reach: its probabilities `p` and distribution function `cdf`.
 
-    Values beyond the reach count as impossible. `steepest` and `bend` are bounds for all x, with F the distribution
-    function: H(x) = ln F(x + 1) − ln F(x) is at most `steepest`, and H(x) − H(x + 1) is at most `bend`.
+    Values beyond the reach count as impossible. With F the distribution function and H(x) = ln F(x + 1) − ln F(x),
+    `steepest` is an upper bound on H(x), and `bend` is an upper bound on H(x) − H(x + 1), for all x.
     """
 
     p: Array
@@ -77,12 +80,11 @@ class IntegerDistribution:
 
 
 def gaussian(sigma: float) -> list[Cells]:
-    """Return `Cells` for discrete Gaussian noise that cover all integers u, v ≥ −9σ with |u − v| ≤ 18σ.
+    """Return `Cells` for discrete Gaussian noise: bounds on the probabilities that class a, class b or neither wins.
 
-    A cell is a range of (u, v), with bounds on the probabilities that class a, class b or neither wins. Class a loses
-    a vote, and class b gains it. u and v are the counts of a and b minus the largest noisy count of all other classes.
-    u (or v) is one less if that other class wins ties with a (or b). So a beats all classes other than b if Z + u ≥ 0,
-    with Z the noise of a.
+    One vote moves from a to b. u is the count of a minus the largest noisy count of all classes except a and b, and
+    minus 1 if the class of this count wins ties with a. So a beats all classes except b where u + noise ≥ 0. v is the
+    same for b. The cells cover all integers u, v ≥ −9σ with |u − v| ≤ 18σ.
     """
     # `bend` is 1/σ², as ln Σ_{z ≤ x} exp(−z²/2σ²) is −x²/2σ² plus a convex function.
     reach = math.ceil(14 * sigma) + 2
@@ -94,9 +96,9 @@ def gaussian(sigma: float) -> list[Cells]:
 
 
 def laplace(scale: float) -> list[Cells]:
-    """Return `Cells` for discrete Laplace noise that cover all integers u, v ≥ −18 scales with |u − v| ≤ 36 scales.
+    """Return `Cells` for discrete Laplace noise, with u and v as in `gaussian`.
 
-    u and v are the counts of classes a and b relative to all other classes, as in `gaussian`.
+    The cells cover all integers u, v ≥ −18·`scale` with |u − v| ≤ 36·`scale`.
     """
     reach = math.ceil(46 * scale) + 2
     noise = IntegerDistribution.of(lambda z: -np.abs(z) / scale, reach, math.inf, 1 / scale)
@@ -109,8 +111,8 @@ def laplace(scale: float) -> list[Cells]:
 def _cells(noise: IntegerDistribution, w: Array, t: Array, out: float, scale: float) -> list[Cells]:
     """Return the cells for both tie rules (κ = 0 and κ = 1 of the module).
 
-    `w` and `t` are the edges of cells in u + v and in u − v, in units of `scale`; they are rounded to integers. Where
-    u + v is below the least `w`, cells are squares up to |u| and |v| of `out` scales.
+    `w` are edges of cells in u + v. `t` are edges in u − v ≥ 0, which are mirrored for u − v < 0. Where u + v is below
+    all `w`, cells are squares in u and v, with |u| and |v| up to `out`. All these numbers are in units of `scale`.
     """
     rows, columns = (np.unique(np.round(edge * scale).astype(np.int64)) for edge in (w, both_signs(t)))
     columns = np.concatenate([[columns[0] - 1], columns, [columns[-1] + 2]])
@@ -124,9 +126,9 @@ def _cells(noise: IntegerDistribution, w: Array, t: Array, out: float, scale: fl
 
 
 def near(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> Cells:
-    """Return the cells between the edges `w` of u + v and `t` of u − v, for the tie rule κ = `tie` of the module.
+    """Return the cells with integer edges `w` in u + v and `t` in u − v, for the tie rule κ = `tie` of the module.
 
-    All edges are integers. The last cells of u + v are unbounded.
+    The last cells in u + v reach to infinity.
     """
     # As u and v are integers, u + v and u − v are both even or both odd. Bounds at each end of a cell of t are
     # therefore computed at its last even and its last odd t.
@@ -194,9 +196,9 @@ def _tail_sums(terms: Array) -> Array:
 
 
 def _read_tail_sums(sums: Array, z: Integers, reach: int) -> Array:
-    """Look up the sums over all noise values that are at least `z` (cells × columns).
+    """Return the sum of terms over all noise values of at least `z`, for each entry of `z` (cells × columns).
 
-    `sums` (columns × values) is the result of `_tail_sums` for the noise values −`reach` to `reach`.
+    `sums` (columns × values) is the result of `_tail_sums` for terms at the noise values −`reach` to `reach`.
     """
     return np.take_along_axis(sums.T, np.clip(z + reach, 0, 2 * reach + 1), axis=0)
 
@@ -223,7 +225,7 @@ def _bound_neither(noise: IntegerDistribution, w: Integers, t: Integers) -> tupl
 def far(noise: IntegerDistribution, edge: Integers, below: int, tie: int) -> Cells:
     """Return square cells with edges `edge` in u and in v, for the tie rule κ = `tie` of the module.
 
-    The bounds of a square are 0 if u + v ≥ `below` everywhere in it, because cells of `near` cover it.
+    A square in which u + v is at least `below` everywhere is covered by `near`. Its bounds are 0, so it has no effect.
     """
     # Bounds are computed at the corners of a square, by lemma 1 in docs/explanation/proofs-labels.md.
 

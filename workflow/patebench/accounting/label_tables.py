@@ -1,10 +1,9 @@
 """Cells of `accounting.label` for continuous noise, in noise scales: rows are w = u + v, columns t = u − v.
 
 u and v are the counts of classes a and b minus the largest noisy count of all other classes. P and Q are the
-probabilities of an outcome before and after the vote changes. Before the change, P_a, P_b and P_o are the probabilities
-of a, b and neither. f and F are the density and the distribution function of the noise. All numbers are bounds, rounded
-outward. With r = ln P − ln Q, the divergence is ln(1 + Σ P·f(r))/(α − 1), where f in this formula is f(r) = (e^{(α−1)r}
-− 1) + (α−1)(e^{−r} − 1) ≥ 0.
+probabilities of an outcome before and after one vote moves from a to b. P_a, P_b and P_o are the values of P for the
+outcomes that a, b or neither wins. The divergence of P from Q is computed from r = ln P − ln Q by `excess`. All numbers
+are bounds, rounded outward.
 Proof: docs/explanation/proofs-labels.md, "Tables of the cost of a label".
 """
 
@@ -28,9 +27,9 @@ _ROWS, _COLUMNS = 3, 3  # cells per block
 
 
 def excess(ratio: Array, order: float) -> Array:
-    """Return f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1) for each `ratio` r, at most a relative 1e-4 too large.
+    """Return f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1) ≥ 0 for each `ratio` r, at most a relative 1e-4 too large.
 
-    α is `order`. The divergence of P from Q is ln(1 + Σ P·f(ln(P/Q)))/(α − 1).
+    α is `order`. The divergence of P from Q is ln(1 + Σ P·f(r))/(α − 1) with r = ln P − ln Q.
     """
     # f′(r) = (α−1)e^{(α−1)r}(1 − e^{−αr}) is at most α(α−1)·r·e^{(α−1)r} for r ≥ 0, and −f′(r) at most
     # α(α−1)·|r|·e^{|r|} for r < 0; so f(r) ≤ α(α−1)r²/2 · e^{max((α−1)r, −r)}.
@@ -124,11 +123,11 @@ class Table:
 
     Parameters
     ----------
-    wins_low, wins_high : P_a at the lower and at the upper end of the cell of w
-    steep : bound on ∂ ln P_a/∂t in the whole cell of w
-    neither, neither_low : P_o at the lower and at the upper end of the cell of w
-    neither_steep : bound on |∂ ln P_o/∂t| in the whole cell of w
-    fall : largest decrease of ∂ ln P_a/∂t and of ∂ ln P_o/∂t per unit of t
+    wins_low, wins_high : lower and upper bound on P_a in the cell of w
+    steep : upper bound on ∂ ln P_a/∂t in the cell of w
+    neither, neither_low : upper and lower bound on P_o in the cell of w
+    neither_steep : upper bound on |∂ ln P_o/∂t| in the cell of w
+    fall : upper bound on the decrease of ∂ ln P_a/∂t and of ∂ ln P_o/∂t per unit of t
     """
 
     t: Array
@@ -288,15 +287,15 @@ def _create_table(
     bend: float,
     slope: float,
 ) -> Table:
-    """Create a table for one kind of noise.
+    """Create the table for noise with the density f = `density` and the distribution function F = `below`.
 
     Parameters
     ----------
-    wins, tie_density : P_a, and G of `_laplace_tie_density`, at the edges of w
+    w, t : edges of the cells
+    wins, tie_density : (edges of w, edges of t) P_a, and the density of a tie of a and b (`_laplace_tie_density`)
     limits : limits of `wins` and of `tie_density` as w → ∞
-    corner : second upper bound on ∂ ln P_a/∂t, at the middle of each cell of w
-    density, below : density and distribution function of the noise
-    bend, slope : bounds on the slopes of the hazard and of the log density
+    corner : (cells of w except the last, edges of t) upper bound on ∂ ln P_a/∂t, used where it is the best one
+    bend, slope : upper bounds on the slopes of the hazard f(x)/F(−x) and of ln f
     """
     u, v = (w[:, None] + t) / 2, (w[:, None] - t) / 2
     above_u, above_v = below(-u), below(-v)

@@ -79,16 +79,16 @@ class Decision:
         return 1.0 if k is None else _pass_probabilities(self, k)[k] / UNITS
 
     def fulfils(self, units: int, previous_units: int) -> bool:
-        """Return True if neighbours may release labels with probabilities p = `units`/UNITS and p′.
+        """Return True if (*) of the module holds in both directions, for given release probabilities of two neighbours.
 
-        p′ is `previous_units`/UNITS. The condition is (*) of the module in both directions, which limits the Rényi
-        divergence to R.
+        The release probabilities are p = `units`/UNITS and p′ = `previous_units`/UNITS. If (*) holds, the Rényi
+        divergence of order α between the two releases is at most R.
         """
         one, other = _log_probabilities(units), _log_probabilities(previous_units)
         return max(self._left_side(one, other), self._left_side(other, one)) <= (self.order - 1) * self.total
 
     def _left_side(self, one: tuple[float, float], other: tuple[float, float]) -> float:
-        """Return α − 1 times the left side of (*), rounded up.
+        """Return the left side of (*) times α − 1, rounded up.
 
         `one` is (ln p, ln(1 − p)), and `other` is (ln p′, ln(1 − p′)).
         """
@@ -98,10 +98,11 @@ class Decision:
         return float(np.logaddexp(nothing, labels + paid)) + _ROUNDING * (sizes + 1)
 
     def curve(self, k: int | None, labels: Array, orders: Array) -> Array:
-        """Return the Rényi divergence (… × orders) of the release, which consists of the decision and maybe the labels.
+        """Return the Rényi divergence (… × orders) of the whole release: the decision and any released labels.
 
-        `labels` (… × orders) is the divergence of the labels, and `k` the result of `steps`. For a neighbour, `steps`
-        may return one more or one less; the divergence is the maximum over these cases and both directions.
+        `labels` (… × orders) is the divergence of the labels, and `k` is the result of `steps` for the votes. For a
+        neighbour, `steps` may return one more or one less. The divergence is the maximum over these cases and both
+        directions.
         """
         near = {k} if k is None else {max(k - 1, 0), k, k + 1}
         pairs = [(self.probability(k), self.probability(other)) for other in near]

@@ -44,11 +44,14 @@ _SMALLEST = 2.0**-900  # minimum step
 
 
 def cost(order: ArrayLike, beta: ArrayLike, noise: ArrayLike, margin: ArrayLike = 0.0) -> Array:
-    """Return an upper bound on the Rényi divergence between f̂ on two neighbours; ∞ if α(1−e^{−2β}) ≥ 1.
+    """Return an upper bound on the Rényi divergence of releasing the noisy bound f̂; ∞ if α(1−e^{−2β}) ≥ 1.
 
-    f̂ is a data-dependent bound, released with noise on a grid. Let s be the β-smooth sensitivity of the exact bound in
-    grid steps, plus 2. The noise has scale s·`noise`. A shift of ⌈s·`noise`·`margin`⌉ grid steps makes it unlikely that
-    f̂ is below the exact bound. `order` is α, and `beta` is β.
+    Parameters
+    ----------
+    order : Rényi order α
+    beta : β of the smooth sensitivity
+    noise : σ, the noise scale divided by s, where s is the smooth sensitivity in grid steps, plus 2
+    margin : shift of f̂, which makes an f̂ below the exact bound unlikely; it is ⌈s·`noise`·`margin`⌉ grid steps
     """
     order, noise, margin = (np.asarray(value, dtype=np.float64) for value in (order, noise, margin))
     beta = np.asarray(beta, dtype=np.float64) + _SLACK

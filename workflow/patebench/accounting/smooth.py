@@ -86,7 +86,7 @@ class Steps:
     def position(self, histograms: Array) -> Array:
         """Return the positions (…) of `histograms` (… × classes) in the table, as real-valued indices of nodes.
 
-        A position is interpolated linearly in ln q.
+        Between two nodes, the position is linear in ln q.
         """
         log_q = self.per_query.log_q(histograms.reshape(-1, histograms.shape[-1])).reshape(histograms.shape[:-1])
         return np.interp(-log_q, -self.log_q, np.arange(len(self.log_q), dtype=np.float64))
@@ -128,10 +128,11 @@ def smooth(local: Array, beta: Array | float) -> Array:
 
 
 def _bound_positions(steps: Steps, ordered: Counts, distances: NDArray[np.intp]) -> tuple[Array, Array]:
-    """Return the range of table positions of the histograms within each distance of each query's counts.
+    """Return the least and the greatest table position within each distance of the counts, both (queries × distances).
 
-    The range is a pair of arrays (queries × distances): the least and the greatest position. `ordered` are counts
-    (queries × classes) in descending order, and `distances` are numbers of changed votes.
+    They bound the positions of all pairs of adjacent histograms of which at least one is within the distance. The
+    position of a pair is that of the histogram with the smaller q. `ordered` are counts (queries × classes) in
+    descending order, and `distances` are numbers of changed votes.
     """
     # Of two adjacent histograms, at least one within d votes, the one with the smaller q is between `near` and `far`.
     tied = 2 * distances >= (ordered[:, :1] - ordered[:, 1:2])

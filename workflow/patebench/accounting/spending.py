@@ -43,7 +43,7 @@ class Spending:
 
 
 def together(spendings: Iterable[Spending]) -> tuple[Array, float]:
-    """Return Rényi divergences (at `conversion.ORDERS`) and failure probability of all `spendings`, rounded up."""
+    """Return Rényi divergences (at `conversion.ORDERS`) and failure probability of all draws together, rounded up."""
     by_partition: dict[str, list[Spending]] = {}
     for draw in spendings:
         by_partition.setdefault(draw.partition, []).append(draw)

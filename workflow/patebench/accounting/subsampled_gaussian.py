@@ -103,7 +103,7 @@ def epsilon_together(kinds: Sequence[SubsampledGaussian], delta: float) -> float
 
 
 def _amplified(kinds: Sequence[SubsampledGaussian]) -> bool:
-    """Return True if the sampling of records reduces the stated ε."""
+    """Return True if ε is computed with amplification by sampling."""
     return any(kind.rate < 1 for kind in kinds) and all(kind.noise >= _LEAST_NOISE for kind in kinds)
 
 
