@@ -32,8 +32,8 @@ def read(log_likelihood: Array, clusters: QueryClusters) -> tuple[Integers, Arra
 
     `log_likelihood` (queries, classes) is ln Pr[row of the table | label], and `clusters` describes the clusters that
     the queries represent. Pr[label | table] is the mean over all values of β and ρ (see the module), weighted by the
-    likelihood of the table. The labels are the best ones found for the most likely β and ρ, so the label of a query may
-    differ from its most probable label.
+    likelihood of the table. The joint labels are the most probable ones found for the most likely β and ρ. So they may
+    differ from the labels with the largest Pr[label | table].
     """
     rng = np.random.default_rng(0)
     prior = _Labelings(np.zeros_like(log_likelihood), clusters, rng).sample_field()

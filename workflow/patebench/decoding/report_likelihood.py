@@ -61,9 +61,9 @@ def log_likelihood(reports: NDArray[np.integer], channels: Sequence[Array]) -> A
 
 
 def _expectation_step(reports: NDArray[np.integer], channels: Sequence[Array], accuracy: float) -> tuple[Array, Array]:
-    """Return the log-likelihood of the reports and the expected number of correct votes, both (queries, classes).
+    """Return ln Pr[reports on a query | class] and the expected number of correct votes, both (queries, classes).
 
-    Column y assumes that y is the true class of each query, for which each teacher votes with probability `accuracy`.
+    Column y assumes that y is the true class of every query. A teacher votes for it with probability `accuracy`.
     """
     classes = len(channels[0])
     log_p, expected_correct = np.zeros((2, reports.shape[1], classes))

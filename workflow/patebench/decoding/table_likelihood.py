@@ -33,10 +33,9 @@ _ITERATIONS, _GUESSED_ROWS = 20, 2.0
 
 @dataclass(frozen=True)
 class Shape:
-    """Possible distribution of the votes of a query over classes, without noise.
+    """Candidate for the distribution of a query's votes over the classes, before noise is added.
 
-    `own` is the share of votes for the class of the query, `rival` that of one other class, and `other` that of each
-    remaining class.
+    `own` is the share of the query's class, `rival` that of one other class, and `other` that of each remaining class.
     """
 
     own: float
@@ -61,9 +60,9 @@ class Shape:
 def row_log_likelihood(table: NDArray[np.number], noise: Noise, relative_votes: Sequence[Array]) -> Array:
     """Return ln Pr[row of the table | class of the query] (queries, classes), up to a constant per row.
 
-    Each element of `relative_votes` is a guess, from public data, of the numbers of votes per row (queries,), up to a
-    common factor. The guess and the factor with the highest likelihood of the table are used. The scale of `noise` must
-    be above 0.
+    The number of votes of each row is unknown. Each element of `relative_votes` (queries,) is a guess of these numbers
+    from public data, up to a common factor. The guess and the factor that make the table most likely are used. The
+    scale of `noise` must be above 0.
     """
     scaled, shapes = np.asarray(table, dtype=np.float64) / noise.scale, _shapes(table.shape[1])
     totals = [scale * guess / guess.mean() for guess in relative_votes for scale in _SCALES]
@@ -72,16 +71,17 @@ def row_log_likelihood(table: NDArray[np.number], noise: Noise, relative_votes: 
 
 
 def _shapes(classes: int) -> list[Shape]:
-    """Return the candidate shapes of a row of counts for `classes` classes; in the last, no class has votes."""
+    """Return the candidate shapes for `classes` classes; the last one is for a query without any votes."""
     spread = [Shape(own, (1 - own) / (classes - 1), (1 - own) / (classes - 1)) for own in _SHARES]
     with_rival = [Shape(own, 1 - own, 0.0) for own in _SHARES if own < 1 and classes > 2]
     return [*spread, *with_rival, Shape(0.0, 0.0, 0.0)]
 
 
 def _fit_shapes(log_density: Array) -> tuple[float, Array]:
-    """Estimate the frequencies of shapes; return the table's log-likelihood, and ln Pr[row | class] (queries, classes).
+    """Return the log-likelihood of the table, and ln Pr[row | class] (queries, classes), averaged over shapes.
 
-    `log_density` (shapes, queries, classes) is ln Pr[row | class, shape]. The frequencies are estimated by EM.
+    `log_density` (shapes, queries, classes) is ln Pr[row | class, shape]. The frequencies of the shapes are estimated
+    by EM.
     """
     shapes, queries, classes = log_density.shape
     rows = logsumexp(log_density) - np.log(classes)  # all classes are equally likely
@@ -146,11 +146,11 @@ def noise_of(facts: Mapping[str, Any]) -> Noise:
 
 
 def hidden(labels: NDArray[np.integer], log_likelihood: Array) -> NDArray[np.bool_]:
-    """Return a mask (queries,) that is True for labels to leave out, as noise makes them more likely wrong than right.
+    """Return a mask (queries,) that is True for labels to leave out, as they are more likely wrong than right.
 
     `log_likelihood` (queries, classes) is ln of the probability of each class. A label is left out if its probability
-    is below 1/2. In a class with fewer than 3 labels of probability 1/2 or more, no label is left out, since doubtful
-    labels help more there than they harm.
+    is below 1/2. Classes with fewer than 3 labels of probability 1/2 or more keep all labels, since doubtful labels
+    help more there than they harm.
     """
     doubtful = np.exp(log_likelihood[np.arange(len(labels)), labels]) < _HIDDEN
     sure_labels = np.bincount(labels[~doubtful], minlength=log_likelihood.shape[1])
