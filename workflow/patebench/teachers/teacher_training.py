@@ -108,9 +108,10 @@ def _train_stacks(
 def _untrained_stack(
     template: Network, shards: Sequence[Shard], seeds: Sequence[int], members: Sequence[int], positions: Sequence[int]
 ) -> Stack:
-    """Return an untrained stack of the teachers at `positions`, in which only `members` get their own shards.
+    """Return an untrained stack with one network per position in `positions`.
 
-    The others are placeholders: they are trained on dummy samples, and the results of the stack omit them.
+    The networks at positions in `members` are teachers with their own shards. All other networks are placeholders: they
+    are trained on dummy samples, and results of the stack omit them.
     """
     x, y = shards[members[0]]
     # A stack always has the same shape: the shape changes rounding, and without placeholders it would depend on the
@@ -124,10 +125,10 @@ def _untrained_stack(
 def _train_in_halves(
     build: Callable[[Sequence[int]], Stack], members: Sequence[int], positions: list[int], earlier: int, done: Done
 ) -> Iterator[tuple[list[int], Stack]]:
-    """Train the teachers at `positions` as one stack or, if it does not fit into memory, each half of them separately.
+    """Train one stack for all `positions` or, if it does not fit into memory, each half of `positions` separately.
 
-    Yields as `train` does. `build` returns the untrained stack of the teachers at given positions. Teachers that are
-    not in `members` are placeholders. `earlier` is the number of teachers that are trained already.
+    Yields as `train` does. `build` returns the untrained stack for given positions. Only positions in `members` are
+    teachers; the networks at all other positions are placeholders. `earlier` is the number of teachers already trained.
     """
     member_positions = [position for position in positions if position in members]
     if not member_positions:
