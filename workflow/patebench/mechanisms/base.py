@@ -81,7 +81,7 @@ class Shown(NamedTuple):
 
 
 class Answering(StrEnum):
-    """Kind of dependence between the answers of one release, by which costs compose and audits choose their tests."""
+    """How the answers of one release depend on each other, which determines how costs compose and what audits test."""
 
     ALONE = "alone"  # each query is answered independently
     IN_SEQUENCE = "in sequence"  # an answer depends on earlier queries, through a state of the mechanism
@@ -146,9 +146,9 @@ class Mechanism(ABC):
         """Draw a label for each query, (queries,), with noise from `rng`; NO_ANSWER if a query is not answered."""
 
     def released(self, votes: Votes, rng: Source) -> dict[str, NDArray[Any]]:
-        """Draw everything that is released: "labels" and, for some mechanisms, "noisy_counts" or "reports" of teachers.
+        """Draw all released arrays, by name: "labels" and, for some mechanisms, "noisy_counts" or teachers' "reports".
 
-        The base class returns the labels of `release`. The result maps the name of each array to the array.
+        The base class returns only the labels of `release`.
         """
         return {"labels": self.release(votes, rng)}
 
@@ -194,10 +194,10 @@ class Mechanism(ABC):
         return self.answering in (Answering.ALONE, Answering.BY_TEACHER)
 
     def outcome_probabilities(self, votes: Votes) -> NDArray[np.float64] | None:
-        """Return the probability of each outcome, (queries, classes + 1), with which audits compare their draws.
+        """Return the probability of each outcome of each query, (queries, classes + 1); None if unknown.
 
-        By default, the outcomes are the labels and, in the last column, "no answer". The result is None if the
-        probabilities are unknown.
+        By default, the outcomes are the labels and, in the last column, "no answer". Audits compare the frequencies of
+        draws with these probabilities.
         """
         log_p = self.log_outcome_probabilities(votes)
         return None if log_p is None else checked_probabilities(self, log_p)
@@ -233,7 +233,7 @@ class Mechanism(ABC):
         return one_by_one(counts, log_probabilities)
 
     def most_participation(self, queries: int) -> int:
-        """Return the largest number of the first `queries` queries in which one teacher takes part; by default, all."""
+        """Return in how many of the first `queries` queries one teacher takes part at most; by default, in all."""
         return queries
 
     def accountants(self, votes: Votes) -> list[Accountant]:
@@ -248,7 +248,7 @@ class Mechanism(ABC):
         return []
 
     def teacher_costs(self, votes: Votes, queries: Sequence[int], delta: float) -> list[dict[str, float | str]]:
-        """Return the ε at `delta` of individual teachers for the first T queries, one record for each T in `queries`.
+        """Return the ε at `delta` of individual teachers for the first T queries, as one dictionary per T in `queries`.
 
         The base class returns [], for mechanisms in which all teachers have the same ε.
         """
@@ -283,8 +283,8 @@ class Mechanism(ABC):
         delta : δ of every bound
         noise : noise of sanitised bounds; None: no sanitised bounds
         discrete : state only bounds that are valid for discrete noise
-        adaptive : state only bounds that are valid if queries depend on earlier answers, so no sanitised bounds, whose
-            smooth sensitivity is that of fixed queries
+        adaptive : state only bounds that are valid if queries depend on earlier answers. Sanitised bounds are left out,
+            because their smooth sensitivity assumes that queries are fixed beforehand
         publishable : select the bounds that may be published (True) or the others (False); None: all
         """
         check_delta(delta)
@@ -428,7 +428,7 @@ def never_abstaining(log_p: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def check_abstentions(mechanism: Mechanism, votes: Votes) -> None:
-    """Raise PatebenchError if no theorem of `mechanism` covers `votes`, as stated by `check_covers`."""
+    """Raise PatebenchError if `mechanism` has no theorem for `votes`, such as votes with abstentions."""
     weighted = votes.weighted is not None
     check_covers(mechanism, abstentions=votes.abstentions, weights=weighted, labels_only=votes.labels_only)
 
@@ -478,7 +478,7 @@ def check_adaptive(name: str, mechanism: Mechanism) -> None:
 
 
 def cost_per_query(name: str, mechanism: Mechanism, teachers: int, classes: int) -> PerQueryCost:
-    """Return the worst-case Rényi cost of one query, from which a release computes when its budget is used up.
+    """Return the worst-case Rényi cost of one query, by which a release decides when to stop at its budget.
 
     Raises
     ------

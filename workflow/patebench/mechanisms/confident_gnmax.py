@@ -118,8 +118,8 @@ class ConfidentGNMax(Mechanism):
         `rows` (queries, 2) contains the test statistic and an upper bound on ln Pr[the answer is not the plurality]
         (`rdp.gaussian_log_q`). Let s and s′ be Pr[answered] for the votes and for a neighbour. Let D be the bound of
         Scalable PATE, Theorem 6, on the divergence of the answer. Then the divergence of test and answer is at most
-        ln((1−s)^α (1−s′)^{1−α} + s^α s′^{1−α} e^{(α−1)D})/(α−1). The result is the largest value for any s′ that one
-        vote can cause, and at most the data-independent curve.
+        ln((1−s)^α (1−s′)^{1−α} + s^α s′^{1−α} e^{(α−1)D})/(α−1). The result is the maximum of this bound over all
+        neighbours, or the data-independent curve where that is smaller.
         """
         statistic, log_q = rows.T
         answer = log_expm1((orders - 1) * rdp.gaussian_data_dependent(log_q, self.sigma2, orders))
@@ -190,14 +190,13 @@ class ConfidentGNMax(Mechanism):
         ]
 
     def changes(self, votes: Votes) -> exact.Neighbours | exact.PerQueryNeighbours:
-        """Return the function that gives exact accountants the outcome distributions of all neighbours of `votes`."""
+        """Return the function from which exact accountants get the neighbours of `votes` with outcome distributions."""
         return self.neighbours
 
     def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:
         """Return accountants of sanitised bounds: data-dependent bounds that may be published after `noise` is added.
 
-        The cost of a query is the worst-case cost of the test plus the data-dependent cost of the answer, as if every
-        query were answered.
+        Answered or not, a query costs the worst case of its test plus the data-dependent cost of an answer.
         """
         per_query = PerQuery(
             lambda counts: rdp.gaussian_log_q(counts, self.sigma2),

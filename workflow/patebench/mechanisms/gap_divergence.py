@@ -80,9 +80,9 @@ def _tables(noise: LatticeNoise, orders: tuple[float, ...], teachers: int, class
 
 
 class _Side(NamedTuple):
-    """Probability P and privacy loss ln(P/P′) of one outcome, rounded such that moments are upper bounds.
+    """Probability P of one outcome and its privacy loss ln(P/P′), rounded such that moments are upper bounds.
 
-    P and P′ belong to D and D′, or to D′ and D for the divergence in the other direction.
+    P is the probability on D, and P′ on D′. For the divergence in the other direction, D and D′ are exchanged.
     """
 
     log_weight: Array  # ln P, rounded up
@@ -90,9 +90,10 @@ class _Side(NamedTuple):
     change: Array  # P·(e^{−r} − 1)
 
     def excess(self, order: float) -> Array:
-        """Return an upper bound on the term of this outcome in the moment minus 1, Σ P^α P′^{1−α} − 1, for α = `order`.
+        """Return an upper bound on P·f(r), the contribution of this outcome to the moment of the label minus 1.
 
-        The term is P·f(r), with r = ln(P/P′) and f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1).
+        α is `order`, r = ln(P/P′), and f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1). Summed over all outcomes, P·f(r) is
+        Σ P^α P′^{1−α} − 1.
         """
         value = _product(self.log_weight, (order - 1) * self.ratio)
         rounding = 2 * _STEP * np.abs(value)
@@ -132,7 +133,7 @@ class _Outcome(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Window:
-    """Tables of ln Pr of the noise, and the ranges of noisy scores over which the bounds are summed."""
+    """Tables of log probabilities of the noise, and the ranges of scores over which the bounds are summed."""
 
     noise: LatticeNoise
     teachers: int
@@ -147,7 +148,7 @@ class _Window:
     def of(cls, noise: LatticeNoise, teachers: int, exponent: float) -> "_Window":
         """Create the tables and ranges for counts of `teachers` teachers.
 
-        The ranges are so wide that scores outside are negligible, even if the moment of the label is e^`exponent`.
+        Scores outside the ranges contribute a negligible amount to any moment of the label up to e^`exponent`.
         """
         high, summed, below = (noise.reach(part + exponent) for part in (_ABOVE, _SUMMED, _BELOW))
         low, summed = -teachers - below, max(summed, high + 3)
@@ -175,7 +176,7 @@ class _Window:
         return self.log_cdf[z - self.start]
 
     def error(self, log_p: Array) -> Array:
-        """Return a bound on the rounding error of `log_p`, the logarithm of a sum with as many terms as the tables."""
+        """Return a bound on the rounding error of `log_p`, the ln of a sum of at most `len(self.log_p)` terms."""
         return _STEP * len(self.log_p) * (1 + np.abs(np.where(np.isfinite(log_p), log_p, 0.0)))
 
 
@@ -183,19 +184,19 @@ class _Window:
 
 
 class _Ties(NamedTuple):
-    """One order of the indices of the classes t, b and J, as offsets into the tables of `_outcomes_first_loses`.
+    """Offsets into the tables of `_outcomes_first_loses` for one order of the indices of the classes t, b and J.
 
-    The order decides ties, since the class with the lowest index wins. t loses a vote to b, which is x votes behind. J
-    has the largest score, y, of all other classes.
+    The order matters because the class with the lowest index wins a tie. Class t has the largest count and loses a vote
+    to b, which is x votes behind. J has the largest score, y, of all other classes.
     """
 
-    t: tuple[int, int]  # steps (in y, in x) before the sums for t are read
-    b: tuple[int, int]  # steps (in y, in x) before the sums for b are read
-    rest: tuple[int, int]  # steps in y in the distribution functions of t and of b if J wins
-    either: bool  # sums also hold for J before t and b with Y = y − 1
+    t: tuple[int, int]  # offsets (in y, in x) at which the sums for t are read
+    b: tuple[int, int]  # offsets (in y, in x) at which the sums for b are read
+    rest: tuple[int, int]  # offsets in y at which the distribution functions of t and of b are read if J wins
+    either: bool  # True if the sums at y are also valid for J before t and b with Y = y − 1
 
 
-#: Orders of the indices of the classes: t < b next to J, b < t next to J, t < J < b, b < J < t.
+#: Orders of the indices of the classes: t < b with J before or after both, b < t likewise, t < J < b, b < J < t.
 _ORDERS = (
     _Ties((0, 0), (-1, 1), (-1, -1), True),
     _Ties((0, -1), (0, 0), (-1, -1), True),
@@ -205,11 +206,11 @@ _ORDERS = (
 
 
 def _outcomes_first_loses(window: _Window, low: int, high: int, other_classes: bool) -> list[list[_Outcome]]:
-    """Return the probabilities that t, b and J win, on D and on D′, if t loses a vote to b, given the score y of J.
+    """Return the probabilities, on D and D′, that class t, b or J wins if t loses a vote to b and J has the score y.
 
-    t has the largest count, and J the largest score of all classes other than t and b. If `other_classes` is False, J
-    never wins. result[i][j] is for the order of indices `_ORDERS[i]` and for winner j of (t, b, J). Its arrays are
-    (x, y): b is x votes behind t on D, x from `low` to `high`, and y from `window.low` to `window.high`.
+    Class t has the largest count, and J the largest score of the classes other than t and b. If `other_classes` is
+    False, J never wins. `result[i][j]` is for the order of indices `_ORDERS[i]` and for winner j of (t, b, J). Its
+    arrays have the axes x = `low` … `high` and y = `window.low` … `window.high`; on D, b is x votes behind t.
     """
     # The tables of sums are larger than the outcomes, which read them at up to three steps beyond x and y.
     x, z = np.arange(low - 3, high + 2)[:, None], np.arange(window.low - 1, window.summed + 1)
@@ -264,10 +265,10 @@ def _first_class_wins(
 
 
 def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int) -> Array:
-    """Return an upper bound on the moment of the label, minus 1, if the largest count loses the vote (orders × gaps).
+    """Return an upper bound on the moment of the label, minus 1, if the class with the largest count loses the vote.
 
-    Column γ is for votes whose two largest counts differ by at least γ. `caps` (orders,) are upper bounds on the moment
-    of all noisy counts together, minus 1; these also bound the moment of the label.
+    Row i of the result is for α = `orders[i]`, and column γ for votes whose two largest counts differ by at least γ.
+    `caps` (orders,) are upper bounds on the moment, minus 1, of all noisy counts together, which determine the label.
     """
     result = np.zeros((len(orders), window.teachers + 1))
     rows = max(1, _CELLS // (window.summed - window.low))
@@ -305,10 +306,11 @@ def _tail_probabilities(window: _Window, classes: int, largest_gap: int) -> Arra
 
 
 def _running_maximum(terms: Sequence[Sequence[_Side]], order: float) -> Array:
-    """Return M(y) − 1, (x, y): the largest moment of the label given Y = y′, minus 1, over all y′ ≤ y.
+    """Return M(y) − 1, (x, y), for α = `order`, x as in `_outcomes_first_loses` and y as in `_tail_probabilities`.
 
-    Y is the largest score of the classes whose counts do not change. The maximum is also over the orders of the
-    classes' indices: `terms[i]` are the three outcomes for `_ORDERS[i]`, in one direction.
+    M(y) is the largest moment of the label given Y = y′, over all y′ ≤ y and all orders of the classes' indices. Y is
+    the largest score of the classes whose counts do not change. `terms[i]` contains the outcomes that t, b or J wins,
+    for `_ORDERS[i]` and one direction of the divergence.
     """
     worst: Array = np.zeros(())
     for ties, three in zip(_ORDERS, terms, strict=True):
@@ -342,10 +344,10 @@ def _bound_neither(window: _Window, order: float, cap: float) -> Array:
 
 
 def _observed_moment(window: _Window, order: float, step: int) -> Array:
-    """Return an upper bound on the moment of one score, minus 1, if it is observed only where its noise is at least u.
+    """Return upper bounds C(u) on the moment of one score, minus 1, if the score is hidden where its noise is below u.
 
-    The result has one entry per u, from `window.low` + 2. Below u, only the fact that the noise is below u is observed.
-    `order` is α. `step` is 1 for the class that loses a vote and −1 for the class that gains it.
+    Of a hidden score, only the fact that it is hidden is observed. Entry i is for u = `window.low` + 2 + i, and `order`
+    is α. `step` is 1 for the class that loses a vote and −1 for the class that gains it.
     """
     u = np.arange(window.low + 2, window.summed + window.teachers + 1)
     # The noise z is observed only if z ≥ u. The same score needs noise z on D and z + `step` on D′, with a step of 1

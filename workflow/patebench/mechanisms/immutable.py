@@ -53,7 +53,7 @@ class ImmutableArgmax(Mechanism):
 
     @abstractmethod
     def worst_case(self) -> Accountant:
-        """Return the accountant of a proven worst-case bound, which is ε = ∞ if an outcome is `certain`.
+        """Return the accountant of a proven worst-case bound, which is ε = ∞ if `certain` is True.
 
         One vote changes two counts by 1 and, if the plurality changes, moves the constant from one class to another. So
         the sensitivity of the counts with the constant is at most 2(c + 1) in L1 and √2·(c + 1) in L2. The paper states

@@ -71,9 +71,9 @@ class Channel:
 
     @cached_property
     def variance(self) -> float:
-        """Return the variance of the unbiased estimate of a uniformly random vote, summed over the classes.
+        """Return the variance of the unbiased estimate of a vote from its report, summed over the classes.
 
-        The estimate of the vote in one-hot form is the row of `inverse` for the report.
+        The vote is uniformly random. Its estimate in one-hot form is the row of `inverse` for the report.
         """
         second_moment = float(np.mean(self.matrix @ np.sum(self.inverse**2, axis=1)))
         return second_moment - 1 / self.classes
@@ -138,8 +138,9 @@ class LocalMechanism(Mechanism):
     def participants(self, teachers: int, queries: int) -> NDArray[np.bool_]:
         """Return a mask (teachers × queries) of the teachers that take part in each query, the paper's sets N(x).
 
-        The schedule depends on the teacher's index only: teacher i takes part in query q if ⌊(q + 1)·s + φ_i⌋ > ⌊q·s +
-        φ_i⌋, with s = `participation` and a phase φ_i. So every teacher takes part ⌊T·s⌋ or ⌈T·s⌉ times in T queries.
+        The schedule is public: teacher i takes part in query q if ⌊(q + 1)·s + φ_i⌋ > ⌊q·s + φ_i⌋, with
+        s = `participation` and a phase φ_i in [0, 1) that depends on i only. So every teacher takes part in ⌊T·s⌋ or
+        ⌈T·s⌉ of the first T queries.
         """
         phases = np.arange(teachers)[:, None] * _PHASE % 1
         turns = np.floor(np.arange(queries + 1) * self.participation + phases)
@@ -206,8 +207,8 @@ class LocalMechanism(Mechanism):
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
         """Yield, for each histogram, the report distributions of every ordered pair of different votes of one teacher.
 
-        It is the teacher with the largest ε. The distributions are the same for all `counts`, since a report depends on
-        one vote only. `loses` and `gains` are the two votes, as classes instead of ranks.
+        The teacher is one with the largest ε. The distributions are the same for all `counts`, since a report depends
+        on one vote only. In the result, `loses` and `gains` are the two votes, as classes instead of ranks.
         """
         channel = self.channel(self.epsilon, counts.shape[1])
         vote, other = channel.pairs
@@ -218,7 +219,7 @@ class LocalMechanism(Mechanism):
     def accountants(self, votes: Votes) -> list[Accountant]:
         """Return accountants that bound the ε of every teacher.
 
-        They are for a teacher with the largest ε per query that takes part in as many queries as possible.
+        Each computes the ε of a teacher with the largest ε per query that takes part in as many queries as possible.
         """
         channel, paper = self.channel(self.epsilon, votes.classes), "Zhao 2018, end of the section on its framework"
         top = channel.local_epsilon
@@ -255,10 +256,11 @@ class LocalMechanism(Mechanism):
         return [self._teacher_costs(votes, T, delta) for T in queries]
 
     def _teacher_costs(self, votes: Votes, queries: int, delta: float) -> dict[str, float | str]:
-        """Return the costs of three teachers: those with the least, the median and the largest ε by basic composition.
+        """Return the costs of the teachers with the least, the median and the largest ε by basic composition.
 
-        The keys for each teacher are "asked", the number of queries; "epsilon", the ε per query; "basic", the ε by
-        basic composition; and "composed", the ε at `delta` by exact composition. They end in one of `WHICH`.
+        A key such as "basic_most" is the name of a cost and one of `WHICH`, which selects the teacher. The costs are
+        "asked", the number of queries in which the teacher takes part; "epsilon", the ε per query; "basic", the ε by
+        basic composition; and "composed", the ε at `delta` by exact composition.
         """
         personal, asked = self.personal(votes.teachers), self.asked(votes.teachers, queries)
         order = np.argsort(asked * personal, kind="stable")
@@ -327,7 +329,7 @@ class RandomisedResponse(LocalMechanism):
     def channel(epsilon: float, classes: int) -> Channel:
         """Return the channel that reports the vote with probability p = e^ε·q, any other with q = 1/(e^ε + M − 1).
 
-        M is the number of classes. The inverse is (1[report = j] − q)/(p − q) for class j.
+        M is the number of classes. The inverse has the entry (1[report = j] − q)/(p − q) for a report and class j.
         """
         log_sum = np.log1p((classes - 1) * np.exp(-epsilon))
         log_p = np.where(np.eye(classes, dtype=bool), -log_sum, -epsilon - log_sum)

@@ -43,7 +43,8 @@ _PAIRS, _NUMBERS = 1 << 13, 1 << 20
 def of_noisy_argmax(counts: Counts, noise: Noise) -> Iterator[Pairs]:
     """Yield the outcome distributions of argmax(counts + noise) for histograms and all their neighbours.
 
-    An outcome (column) is a class, or one of several classes with equal probabilities (`Pairs.multiplicity`).
+    An outcome is the class that wins. Classes with equal probabilities may share a column; `Pairs.multiplicity` is
+    their number.
 
     Parameters
     ----------
@@ -112,8 +113,9 @@ def _apply_changes(counts: Counts, multiplicity: Integers, loses: Integers, gain
 def _pairs_on_shared_nodes(index: Integers, counts: Counts, rank: Integers, noise: Noise) -> Pairs:
     """Return the outcome distributions of the histograms `counts` and all neighbours, computed on shared nodes.
 
-    The outcomes (columns) are: for each rank, one class of this rank whose count does not change; then the class that
-    loses a vote; last, the class that gains it. `index` are the numbers of the histograms in the result.
+    The first columns are for the outcome that a class whose count does not change wins, one column per rank. The last
+    two columns are for the class that loses a vote and the class that gains it. `index` (histograms,) are the numbers
+    by which `Pairs.histogram` refers to the histograms.
     """
     histograms = Histograms.of(counts.astype(np.float64), rank, noise.scale)
     own, other = _integrals(histograms, noise)

@@ -63,9 +63,9 @@ class Noise(ABC):
         return self.scale == 0
 
     def one_count(self, size: int) -> tuple[Array, Array]:
-        """Return ln Pr[the noisy count is in the interval], (intervals,), for true counts of 0 and of `size`.
+        """Return ln Pr[noisy count in interval] of each interval, (intervals,), for true counts of 0 and of `size`.
 
-        From these two distributions, audits compute a lower bound on the ε of a noisy count that changes by `size`. The
+        From these two arrays, audits compute a lower bound on the ε of a noisy count that changes by `size`. The
         intervals cover all numbers. They are narrow between 0 and `size`, where the privacy loss may vary.
         """
         cuts = np.linspace(0, size, _CUTS + 1) / self.scale
@@ -223,7 +223,6 @@ def log_integer_argmax_probabilities(counts: Counts, noise: IntegerNoise) -> Arr
 
 
 def _solve_integer_block(counts: Counts, noise: IntegerNoise) -> Array:
-    """Return `log_integer_argmax_probabilities` of a block of queries, by a sum over the winner's possible scores."""
     top = counts.max(axis=1, keepdims=True)
     x = top - noise.reach + np.arange(2 * noise.reach + 1)
     lower = [noise.log_distribution(x - 1 - count[:, None]) for count in counts.T]

@@ -213,9 +213,9 @@ def _(noise: Laplace, histograms: Histograms, shift: float = 0.0) -> Panels:
 
 
 def _laplace_slope(histograms: Histograms) -> Array:
-    """Return approximately the least slope of ln(integrand), over all classes, just below each distinct count.
+    """Return an approximation of the least slope of ln(integrand), over all classes, just below each distinct count.
 
-    The result is (queries × 1 + distinct counts). Its first column, for the interval above all counts, is 0.
+    The shape is (queries, 1 + distinct counts). The first column, for the interval above all counts, is 0.
     """
     values, multiplicity = histograms.values, histograms.multiplicity
     above = np.cumsum(multiplicity, axis=1)

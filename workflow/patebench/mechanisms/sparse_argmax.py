@@ -141,16 +141,15 @@ class SparseArgmax(Mechanism):
 
     @abstractmethod
     def worst_case(self, cells: Cells, teachers: int) -> list[Accountant]:
-        """Return worst-case accountants, given that neighbours' tables of T queries differ in at most `cells(T)` cells.
+        """Return worst-case accountants for neighbours whose tables differ by 1 in some cells.
 
-        Each of these cells differs by 1.
+        `cells(T)` is the largest number of these cells for T queries.
         """
 
     def exact(self, cells: Cells) -> list[Accountant]:
         """Return accountants of the exact divergence between the given votes and their worst neighbour.
 
-        Tables of T queries differ by 1 in `cells(T)` cells for the worst neighbour, and in no more for any other. The
-        base class returns [].
+        For T queries, the tables of these two differ by 1 in `cells(T)` cells. The base class returns [].
         """
         return []
 
@@ -233,7 +232,7 @@ class SparseGNMax(SparseArgmax):
 class SparseLNMax(SparseArgmax):
     """Table of the counts of each teacher's first k votes + Lap(1/γ); a round of any number of queries is 2kγ-DP.
 
-    A teacher changes at most 2k counts of a round, by 1 each. Each of them is γ-DP, also with discrete Laplace noise.
+    A teacher changes at most 2k counts of a round, by 1 each. A noisy count is γ-DP, also with discrete Laplace noise.
     """
 
     labels = True

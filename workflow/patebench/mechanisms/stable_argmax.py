@@ -193,7 +193,7 @@ class SparseVector(Mechanism):
         return log_p
 
     def _answer_probabilities(self, distances: NDArray[np.int64]) -> Array:
-        """Return Pr[answered] for each query of a release, (queries,), with these `distances`."""
+        """Return Pr[answered] for each query, (queries,); `distances` (queries,) are in the order of the queries."""
         values, which = np.unique(distances, return_inverse=True)
         rho, mass = self._threshold_nodes(values)
         # At every node, the distribution of the number of failures is updated from query to query.
