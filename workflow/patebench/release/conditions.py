@@ -17,9 +17,9 @@ from patebench.mechanisms.base import Answering, Mechanism
 def check_size_of_delta(mode: Mode, teachers: int | None, *deltas: float | None, votes: Artefact | None = None) -> None:
     """Check that each of `deltas` is below 1/teachers and below 1/records.
 
-    A larger δ raises PatebenchError in release mode, and prints a warning otherwise. If the number of records is
-    private, a δ of at least 1/records only prints a warning. This number is public only if all neighbouring data sets
-    differ in one replaced record. It is stored in `votes`, a file of kind VOTES or CHUNK.
+    A larger δ raises PatebenchError in release mode, and prints a warning otherwise. The number of records is stored in
+    `votes`, a file of kind VOTES or CHUNK. It is public only if all neighbouring data sets differ in one replaced
+    record; if it is private, a δ of at least 1/records only prints a warning.
     """
     facts = votes.meta if votes else {}
     records = facts.get("samples")

@@ -145,7 +145,7 @@ class Place:
         """Raise ArtefactError unless `source` (VOTES) and `earlier` (LABELS of earlier rounds) have the same partition.
 
         The ε of all rounds together bounds the effect of changing one shard, so all rounds must use the same shards.
-        Also raised if the ledger does not contain the earlier rounds.
+        The ledger must also contain the earlier rounds, otherwise ArtefactError is raised.
         """
         if self.folder is None:
             return
@@ -208,10 +208,11 @@ class Ledger:
 
     @classmethod
     def of(cls, folder: Path, records: str, private: str | None = None) -> "Ledger":
-        """Return the ledger of the data with digest `records` or name `private` in `folder`; if none, an empty ledger.
+        """Return the ledger in `folder` of the data with digest `records` or name `private`; if none, an empty ledger.
 
-        Raises ArtefactError if two ledgers match, if the matching ledger has another name, if the file of a new ledger
-        exists, or if any ledger in the folder is damaged, since that may be the ledger of these data.
+        Raises ArtefactError if two ledgers match, if the matching ledger has another name, or if other data already use
+        the path of the empty ledger. Also raises it if any ledger in `folder` is damaged, since the damaged file may be
+        the ledger of these data.
         """
         records, known = records[:_DIGITS], cls.read_all(folder)
         matching = [ledger for ledger in known if records in ledger.records or ledger.has_name(private)]
@@ -299,8 +300,8 @@ def release_cost(
     partition : digest of the partition, the result of `shards_of`
     teachers : numbers of the first and last teacher, if only a chunk of the teachers votes; None: all
     adaptive : True if the queries were selected in rounds
-    budget : (ε, δ) budget at which the release stops answering, enforced by a Rényi filter. This limits the cost at the
-        filter's order and at all lower orders
+    budget : (ε, δ) budget at which the release stops answering, enforced by a Rényi filter. The filter limits the Rényi
+        divergence at its order, and hence at all lower orders
 
     Raises
     ------
@@ -386,7 +387,7 @@ def name_ledger(path: Path, private: str) -> None:
 
 
 def _check_other_ledgers(folder: Path, limit: LedgerParameters | None, private: str | None) -> None:
-    """Raise ArtefactError if a first draw has no `limit` and another ledger in `folder` may be of the same data.
+    """Raise ArtefactError if a first draw has no `limit` and another ledger in `folder` may belong to the same data.
 
     Otherwise, print a warning if there are other ledgers.
     """

@@ -91,7 +91,7 @@ def secure_mechanisms(*, abstentions: bool = False) -> list[str]:
 
 
 def check_teachers(mechanism: NoiseShares, teachers: NDArray[np.integer], ensemble: int, where: str) -> None:
-    """Raise PatebenchError if `teachers` has duplicates, or fewer entries than the stated noise of `mechanism` needs.
+    """Raise PatebenchError if `teachers` has duplicates, or too few entries for the noise that `mechanism` states.
 
     `teachers` are the numbers of the teachers that sent shares, and `ensemble` is the number of all teachers. The
     message on duplicates names the file `where`.
