@@ -48,10 +48,10 @@ class PublishedForm(Form):
 
 
 def weights(knowledge: Knowledge, rows: Tensor, settings: Settings) -> Tensor:
-    """Return the weights (teachers, rows) of the teachers' losses for the samples at the positions `rows` (rows,).
+    """Return the weight of each teacher's loss for the samples at the positions `rows` of the pool, (teachers, rows).
 
-    For each sample, the mean of the weights over teachers is 1. They are proportional to the teachers' confidences
-    (`Knowledge.confidence`) if `settings.weighted`, and equal otherwise.
+    The weights are proportional to the teachers' confidences (`Knowledge.confidence`) if `settings.weighted`, and equal
+    otherwise. For each sample, their mean over teachers is 1.
     """
     if not settings.weighted:
         return torch.ones(knowledge.teachers, len(rows), device=rows.device)

@@ -19,8 +19,8 @@ _LEAST = 1e-30
 class Knowledge:
     """Outputs of the teachers for public samples: class probabilities and, if available, hints.
 
-    `probabilities` have the shape (teachers, samples, classes). `hints` (teachers, samples, features) are the outputs
-    of a hidden layer.
+    `probabilities` have the shape (teachers, samples, classes). `hints` (teachers, samples, features) are outputs of a
+    hidden layer. In all methods, `rows` are positions of samples.
     """
 
     probabilities: Tensor
@@ -50,15 +50,15 @@ class Knowledge:
         return replace(self, probabilities=self.probabilities.to(device), hints=hints)
 
     def softened(self, temperature: float, rows: Tensor) -> Tensor:
-        """Return softmax(ln(probabilities) / `temperature`) (teachers, rows, classes) for the samples at `rows`."""
+        """Return softmax(ln(probabilities) / `temperature`) for the samples at `rows`, (teachers, rows, classes)."""
         return (self.probabilities[:, rows].clamp_min(_LEAST).log() / temperature).softmax(2)
 
     def confidence(self, rows: Tensor) -> Tensor:
-        """Return each teacher's largest class probability (teachers, rows) for the samples at positions `rows`."""
+        """Return the largest class probability of each teacher, (teachers, rows), for each sample at `rows`."""
         return self.probabilities[:, rows].amax(2)
 
     def hints_of(self, rows: Tensor) -> Tensor:
-        """Return the hints (teachers, rows, features) for the samples at positions `rows`."""
+        """Return the hints for the samples at `rows`, (teachers, rows, features)."""
         assert self.hints is not None
         return self.hints[:, rows].float()
 
