@@ -20,7 +20,8 @@ from patebench.data.partitions import Change
 Records = Mapping[str, NDArray[Any]]
 
 #: Kind of change to the private data → what a partition must protect to claim that it alters at most one shard. A
-#: partition that protects all records of an owner makes every claim. None: every partition makes the claim.
+#: partition that protects all records of an owner makes every claim except `LEAVE`. None: every partition makes the
+#: claim.
 KINDS: Mapping[str, Change | None] = {
     "replace": Change.REPLACE,
     "outlier": Change.REPLACE,
@@ -40,15 +41,15 @@ KINDS: Mapping[str, Change | None] = {
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """The data that an adjacency audit changes: private records, their teachers, and public samples.
+    """Data that an adjacency audit changes: private records, the teachers that hold them, and public samples.
 
     Parameters
     ----------
-    records : private records by column
-    holders : (records,) teacher of each record, negative for none
+    records : private records by column, see `Records`
+    holders : (records,) number of the teacher whose shard contains the record; negative if no shard contains it
     pool, test : (samples, …) public samples
-    protects : changes (`Change`) that alter at most one shard, according to the partition. Empty if the partition
-        depends on labels; then the kind "shard" replaces each record by one of the same label
+    protects : kinds of change (`Change`) that alter at most one shard, as the partition claims. Empty if the partition
+        depends on labels
     chunk : number of teachers that are trained together
     """
 
@@ -68,17 +69,18 @@ class World:
     def choose(self, kind: str, repeat: int, shared: np.random.Generator, own: np.random.Generator) -> int:
         """Return the index of the record that a change of `kind`, a key of `KINDS`, will alter.
 
-        The kind "outliers" replaces the drawn record by the first one of the first teacher in the same chunk (`chunk`
-        teachers that are trained together), since accidental sharing of data between teachers mostly starts there.
+        The record is drawn from the shards with more than one record if there are any. Two kinds may alter another
+        record. "outlier" draws a record of the smallest shard if this shard has at least two records fewer. "outliers"
+        takes the first record of the first teacher in the same chunk, where accidental sharing of data between
+        teachers mostly starts.
 
         Parameters
         ----------
         repeat : number of the repetition; in repetition 0, only records of the rarest label are drawn, since their
             change most likely alters facts derived from private labels
-        shared : generator that draws the record, from shards with more than one record if there are any. With the same
-            state, most kinds choose the same record, so that the same teachers are trained on the unchanged data
-        own : generator for the kind "outlier", which draws from the smallest shard instead if this shard has at least
-            two records fewer
+        shared : generator that draws the record. In the same state, it gives most kinds the same record, so that the
+            same teachers are trained on the unchanged data
+        own : generator that draws from the smallest shard, for the kind "outlier"
         """
         sizes = np.bincount(self.holders[self.holders >= 0])
         able = np.flatnonzero((self.holders >= 0) & (sizes[self.holders] > 1))
@@ -100,7 +102,8 @@ class World:
     def change(self, kind: str, at: int, rng: np.random.Generator) -> tuple[str, Records]:
         """Apply a change of `kind`, a key of `KINDS`, to the record with index `at`; draw the new content with `rng`.
 
-        Some kinds change all records of the same teacher, or all that belong to the same owner, such as a person.
+        Some kinds change all records of the same teacher, or all records of the same owner, such as a person. If
+        `protects` is empty, the kind "shard" replaces each record by one of the same label.
 
         Returns
         -------
@@ -156,7 +159,7 @@ class World:
         raise ValueError(kind)
 
     def _with(self, at: Any, values: Any, labels: Any) -> Records:
-        """Return a copy of all records in which those with index `at` have the content `values` and these `labels`."""
+        """Return a copy of all records, with the samples `values` and the labels `labels` at the indices `at`."""
         x, y = np.array(self.records["x"]), np.array(self.records["y"])
         x[at], y[at] = values, labels
         return {**self.records, "x": x, "y": y}

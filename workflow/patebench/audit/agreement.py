@@ -34,8 +34,8 @@ class Tally:
 
     Parameters
     ----------
-    where : description of the runs, which ends messages such as "class 2 in 3 of 10 runs on D"
-    names : (cells,) name of each cell, such as "class 2", which begins these messages
+    where : the last words of messages "class 2 in 3 of 10 …", such as "on the counts (3, 2)"
+    names : (cells,) name of each cell, such as "class 2"
     seen : (cells,) number of runs in each cell
     stated : (cells,) stated probability of each cell
     plain : True if single labels are counted, False if pairs of labels are counted to test their independence
@@ -107,10 +107,10 @@ class TwoTallies:
 
 
 def disagreements(tallies: Iterable[Tally | TwoTallies]) -> list[str]:
-    """Return a list with one message, on the failed cell of smallest p-value, or [] if no cell of `tallies` fails.
+    """Return a list with one message, about the failed cell of smallest p-value, or [] if no cell fails.
 
-    A cell fails if its p-value times the number of cells in all `tallies` is below ALPHA. Failed cells of `plain`
-    tests, which are easier to understand, take precedence over others.
+    A cell fails if its p-value times the number of cells in all `tallies` is below `ALPHA`. Failed cells of `plain`
+    tests come first, whatever their p-values, since they are easier to understand.
     """
     tallies = [tally for tally in tallies if tally.runs > 0]
     p_values = [tally.p_values() for tally in tallies]
@@ -145,8 +145,8 @@ def tally_labels(where: str, seen: NDArray[np.integer], stated: Array) -> Tally:
 def tally_neighbours(where: str, outcomes: Outcomes, stated: Array) -> Iterator[Tally]:
     """Yield tests of independence between the labels of one release, which answers the same query many times.
 
-    Each test compares disjoint pairs of labels at a fixed distance. The distances are those of `lags`, and the one at
-    which labels in the first half of the release are most often equal, which is tested on the second half.
+    Each test compares disjoint pairs of labels at one distance. All distances in `lags` are tested. A further distance
+    is chosen on the first half of the release by `most_likely_lag`, and tested on the second half.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def _tally_repeats(where: str, outcomes: Outcomes, lag: int, same: float) -> Tal
 def most_likely_lag(outcomes: Outcomes) -> int:
     """Return the distance, in queries, at which the excess of equal labels over chance is most significant.
 
-    The distance is 0 for fewer than 4 labels. It must be tested on labels other than `outcomes`, which chose it.
+    The distance is 0 for fewer than 4 labels. A test at this distance must use labels other than `outcomes`.
     """
     n, names = len(outcomes), outcomes % _TOLD_APART
     total: Array = np.zeros(n // 2)

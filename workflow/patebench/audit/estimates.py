@@ -77,7 +77,7 @@ def _nested_events(log_p: Array, log_p_neighbour: Array, multiplicity: Integers)
 
 
 def _bound_log_probabilities(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
-    """Return a lower bound on ln P and an upper bound on ln Q of each entry's `multiplicity` outcomes together."""
+    """Return ln P, rounded down, and ln Q, rounded up, of all `multiplicity` outcomes of each entry together."""
     with np.errstate(divide="ignore"):
         times = np.log(multiplicity)
     lower = log_p * (1 + ERROR) - _ROUNDING + times
@@ -183,7 +183,11 @@ def _on_grid(loss: Array, probability: Array, queries: int, delta: float, p_infi
 
 
 def _total_loss(loss_in_cells: Array, probability: Array, queries: int) -> Array:
-    """Return the distribution of the total loss of `queries` independent queries on a cyclic grid, (cells,)."""
+    """Return the distribution of the total loss of `queries` independent queries, (cells,).
+
+    Entry i is the probability that the total loss, rounded to cells, is i modulo the number of cells. `loss_in_cells`
+    and `probability` (losses,) are the losses of one query, in cells, and their probabilities.
+    """
     below = np.floor(loss_in_cells)
     share = loss_in_cells - below
     one = np.zeros(_CELLS)
@@ -246,10 +250,9 @@ class Rates:
     weight: float = 0.5
 
     def epsilon(self, delta: float, queries: int = 1) -> float:
-        """Return a lower bound on the ε of `queries` independent queries at `delta`; the event is about one query.
+        """Return a lower bound on the ε of `queries` independent queries at `delta`, if the event is about one query.
 
-        For one query, ε ≥ ln((P − δ)/Q), since P ≤ e^ε Q + δ, where P and Q are the event's probabilities on D and on
-        D′.
+        For one query, ε ≥ ln((P − δ)/Q), where P and Q are the event's probabilities on D and on D′.
         """
         return min(compose_event(float(p), float(q), queries, delta) for p, q in zip(*self._corners(), strict=True))
 
@@ -281,7 +284,7 @@ class Rates:
         return np.array(likely), np.array(rare)
 
     def _corners(self) -> tuple[Array, Array]:
-        """Return pairs of a lower bound on P and an upper bound on Q, as two arrays (pairs,).
+        """Return pairs of a lower bound on P and an upper bound on Q: two arrays (pairs,), first the bounds on P.
 
         With probability `confidence`, both bounds of at least one pair hold. So the least ε over all pairs is a lower
         bound.
@@ -344,7 +347,7 @@ def compose_nested(likely: Array, rare: Array, queries: int, delta: float) -> fl
     The points (Q, P) of all tests of D against D′ form a convex set, which contains (0, 0), (1, 1) and one point for
     each event. A mechanism with three outcomes, whose tests form exactly the convex hull of these four points, is a
     postprocessing of the release, and remains one if both are composed (Blackwell 1951; Dong, Roth, Su 2022, Theorem
-    2.10). So its ε is a lower bound.
+    2.10). So its ε is a lower bound on the ε of the release.
 
     Parameters
     ----------

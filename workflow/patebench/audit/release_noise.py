@@ -103,7 +103,7 @@ class ReleaseNoiseAudit(AuditSetting):
         return event.count(sides, self.confidence, sampled.queries, self.delta)
 
     def disagreements(self, pair: Pair, shapes: Counts, agreements: Sequence[Agreement] = ()) -> list[str]:
-        """Return [a message] if release mode repeats noise or has other label frequencies than seeded noise, else [].
+        """Return [a message] if release mode repeats noise or contradicts seeded noise in label frequencies, else [].
 
         Parameters
         ----------
@@ -149,18 +149,18 @@ class ReleaseNoiseAudit(AuditSetting):
     def disagreements_of_transcripts(
         self, pairs: Mapping[int, Pair], shapes: Counts, agreements: Sequence[Agreement] = ()
     ) -> list[str]:
-        """Return what `disagreements` returns, for mechanisms whose queries depend on each other.
+        """Return [a message] if release mode contradicts seeded noise, else [], if queries depend on each other.
 
-        Release mode and seeded noise are compared in short releases, each of which repeats one query. Tests compare the
-        label frequencies of each query of the release; how often all, none or some queries are answered; and how often
-        an answer equals the first one. A test uses each release once.
+        Release mode and seeded noise are compared in short releases, each of which repeats one query. Three
+        frequencies are compared: of the labels at each position of a release; of releases with all, some or no queries
+        answered; and of answers that equal the first answer of the release.
 
         Parameters
         ----------
         pairs : number of queries → the audited pair
         shapes : see `disagreements`
-        agreements : histograms on which teachers agree or tie, each followed by a neighbour, which is not used; tested
-            only in the longest of these short releases
+        agreements : histograms on which teachers agree or tie, each followed by a neighbour. The neighbours are not
+            used. The other histograms are tested only in the longest of the short releases
         """
         tallies: list[TwoTallies] = []
         for queries in sorted({min(T, _TRANSCRIPT) for T in pairs}):
@@ -194,9 +194,9 @@ class ReleaseNoiseAudit(AuditSetting):
             yield TwoTallies(where, *repeats, plain=False, names=names)
 
     def _compare_repeats(self, counts: NDArray[np.int64], one: Outcomes, two: Outcomes) -> Iterator[TwoTallies]:
-        """Yield tests for missing and for repeated noise in release mode.
+        """Yield tests that detect missing noise and repeated noise in release mode.
 
-        `one` and `two` (queries,) are the outcomes of two releases that repeat a query with `counts`.
+        `one` and `two` (queries,) are the outcomes of two releases in release mode that repeat a query with `counts`.
         """
         queries, classes = len(one), len(counts)
         seeded = DiscreteNoise(self.streams("distances"))
@@ -212,9 +212,9 @@ class ReleaseNoiseAudit(AuditSetting):
             yield TwoTallies(where, seen, again, plain=False, names=agreement.repeat_names(lag))
 
     def _least_certain(self, shapes: Counts, queries: int | None = None) -> NDArray[np.int64]:
-        """Return the histogram of `shapes` on which labels are least often equal; repeated noise is most visible there.
+        """Return the histogram of `shapes` on which two labels are least often equal, to make repeated noise visible.
 
-        With `queries`, the labels are the first ones of releases that repeat the histogram `queries` times.
+        With `queries`, only the first label of each release counts, and a release repeats the query `queries` times.
         """
         seeded = DiscreteNoise(self.streams(f"least certain/{queries}"))
 
@@ -229,9 +229,9 @@ class ReleaseNoiseAudit(AuditSetting):
     def _compare_shifts(self, shifted: Sequence[Counts], seen: Outcomes, reference: Outcomes) -> list[TwoTallies]:
         """Return tests of outcomes in release mode (`seen`) against outcomes with seeded noise (`reference`).
 
-        `shifted` contains the counts of one histogram under several cyclic shifts of the classes. Column i of `seen`
-        and of `reference` (rounds, histograms) contains outcomes on `shifted[i]`. There is one test per shift, and a
-        last one of all shifts together, with the classes shifted back.
+        `shifted` contains one histogram under several cyclic shifts of the classes. `seen` and `reference` are (rounds,
+        shifts); column i contains outcomes on `shifted[i]`. There is one test per shift, and a last test of all shifts
+        together, with the classes shifted back.
         """
         classes = len(shifted[0])
         tallies = [

@@ -63,7 +63,7 @@ class AuditSetting:
             yield self.outcomes(votes(min(BLOCK, labels - start)), source)
 
     def count(self, votes: Callable[[int], Votes], source: Source, labels: int) -> NDArray[np.int64]:
-        """Return how often each outcome occurs in releases of `labels` labels, (classes + 1,).
+        """Return how often each outcome occurs among `labels` labels, (classes + 1,), drawn in one or more releases.
 
         The last outcome is "no answer". The arguments are those of `blocks`.
         """
@@ -77,7 +77,7 @@ class AuditSetting:
         return np.stack([self.outcomes(votes, source) for _ in range(runs)])
 
     def stated_epsilon(self, pair: Pair, queries: int) -> float:
-        """Return the ε of `queries` independent queries on `pair`, from the probabilities stated by the mechanism."""
+        """Return a lower bound on the ε of `queries` independent queries on `pair`, from the stated probabilities."""
         here, there = (self.mechanism.outcome_probabilities(votes) for votes in pair.votes(1))
         if here is None or there is None:
             return pair.epsilon(queries, self.delta)
@@ -94,10 +94,10 @@ class AuditSetting:
 
         Parameters
         ----------
-        labels : number of answers on each of D and D′ in which the event will be counted
+        labels : number of labels on each of D and D′ in which the event will be counted
         pair : the data sets D and D′
         likely, rare : estimated probabilities P on D and Q on D′ of the outcomes
-        times : number of independent answers over which the ε of one answer is composed
+        times : number of independent queries for which ε is bounded, each with the same probabilities of the event
         view : index of the observed value that the event is about, see `Event`
         """
         order = _by_ratio(likely, rare)
@@ -112,12 +112,12 @@ class AuditSetting:
     def choose_nested_events(
         self, labels: int, pair: Pair, likely: "Known", rare: "Known", times: int
     ) -> Iterator["Event"]:
-        """Yield at most one event together with a wider event (`Event.wider`), from which `compose_nested` bounds ε.
+        """Yield one event together with a wider event (`Event.wider`), or nothing for fewer than three outcomes.
 
-        The outcomes, in descending order of P/Q, are cut into three groups that differ most between D and D′. The event
-        is the first group; the wider event also contains the second. If noise is large, a second event improves
-        composed bounds, but bounds on its probabilities use up a part of the failure probability. Nothing is yielded
-        for fewer than three outcomes. The parameters are those of `choose_event`.
+        The outcomes, in descending order of P/Q, are cut into three groups whose probabilities differ most between D
+        and D′. The event is the first group; the wider event also contains the second group. `compose_nested` bounds ε
+        from both events. If noise is large, the second event improves the bound of several queries. The parameters are
+        those of `choose_event`.
         """
         order = _by_ratio(likely, rare)
         p, q = likely.low(order), rare.high(order)
@@ -169,17 +169,18 @@ SURE = 1 - 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Event:
-    """A set of outcomes whose probabilities distinguish the two data sets D and D′ of a `pair`.
+    """A set of outcomes whose total probability differs between the two data sets D and D′ of a `pair`.
 
     Parameters
     ----------
     pair : the data sets D and D′
-    outcomes : the event as a set of labels, of other observed values (see `view`) or, for tables, of ranges of a sum
-    times : number of independent answers over which the ε of one answer is composed
+    outcomes : members of the set: labels, other observed values (see `view`) or, for tables, indices of ranges of a sum
+    times : number of independent queries for which ε is bounded, each with the same probabilities of the event; 1 if
+        the event is about a whole release
     weight : weight of the count on D in the joint bound on both probabilities, see `estimates.Rates`
-    predicted : expected ε lower bound, and difference of the event's probabilities on D and D′
-    view : index of the observed value, if a release gives several: the label of each query, then the number of answers,
-        then a number that encodes all labels
+    predicted : (expected ε lower bound, P − Q), where P and Q are the event's probabilities on D and D′
+    view : index of the observed value that the event is about. The values of a release of T > 1 queries are the label
+        of each query (0 … T − 1), the number of answers (T), and a number that encodes all labels (T + 1)
     wider : outcomes of a second event that contains the first, or None
     """
 
@@ -213,8 +214,8 @@ class Sampled:
     Parameters
     ----------
     rates : counts of the event
-    event : the event; None if releases with two different random generators had the same noise. Then ε is ∞, since such
-        noise can be subtracted
+    event : the event; None if two different random generators gave the same noise. Such noise can be subtracted, so ε
+        is ∞
     wider : counts of a second event that contains the first, if there is one
     """
 
@@ -232,7 +233,7 @@ class Sampled:
 
     @cached_property
     def sure(self) -> float:
-        """Return the ε lower bound at a confidence of at least `SURE`, which is compared with stated bounds."""
+        """Return the ε lower bound that is compared with stated bounds: at a confidence of at least `SURE`."""
         return self._epsilon(max(self.rates.confidence, SURE))
 
     def _epsilon(self, confidence: float) -> float:
@@ -249,8 +250,8 @@ class Sampled:
 class Known:
     """Estimated probability of each outcome on one data set.
 
-    `low` and `high` correct the probability of an event by one standard error, down on D and up on D′. Otherwise the
-    choice among many events would favour those that occurred too often by chance.
+    To choose an event, its probability is estimated by `low` on D, one standard error below the estimate, and by `high`
+    on D′, one standard error above. Otherwise the choice would favour events that occurred too often by chance.
 
     Parameters
     ----------
@@ -262,12 +263,12 @@ class Known:
     runs: float
 
     def low(self, order: Outcomes) -> Array:
-        """Return the probability of the first k outcomes in `order` together, for each k, minus one standard error."""
+        """Return the total probability of the first k outcomes in `order`, for each k, minus one standard error."""
         total = np.cumsum(self.probability[order])
         return np.clip(total - np.sqrt(total / self.runs), 0.0, 1.0)
 
     def high(self, order: Outcomes) -> Array:
-        """Return the probability of the first k outcomes in `order` together, for each k, plus one standard error."""
+        """Return the total probability of the first k outcomes in `order`, for each k, plus one standard error."""
         total = np.cumsum(self.probability[order])
         return np.clip(total + np.sqrt(total / self.runs) + 1 / self.runs, 0.0, 1.0)
 
@@ -283,10 +284,10 @@ def _by_ratio(likely: Known, rare: Known) -> Outcomes:
 
 
 def _discrimination(p: Array, q: Array, cut: tuple[int, int]) -> float:
-    """Return how much three groups of outcomes differ: Σ (P − Q)²/(P + Q), the triangular discrimination.
+    """Return the triangular discrimination Σ (P − Q)²/(P + Q) over three groups of ordered outcomes.
 
-    `p` and `q` (outcomes,) are cumulative probabilities on D and on D′. `cut` contains the indices of the last outcomes
-    of the first two groups.
+    P and Q are a group's probabilities on D and on D′. `p` and `q` (outcomes,) are cumulative probabilities of the
+    outcomes on D and on D′. `cut` contains the index of the last outcome of the first and of the second group.
     """
     of_p, of_q = (np.diff([0.0, *sums[list(cut)], 1.0]) for sums in (p, q))
     return float(np.sum((of_p - of_q) ** 2 / np.maximum(of_p + of_q, 1e-12)))

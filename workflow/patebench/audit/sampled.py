@@ -231,7 +231,7 @@ class SampledAudit(AuditSetting):
         yield Tally(f"{on_counts(votes.counts)}, classes renamed", GROUPS, seen, chances)
 
     def _tally_short(self, pair: Pair, stream: str) -> Iterator[Tally]:
-        """Yield one test for each query of short releases on D and D′; long ones would hide faults of first answers."""
+        """Yield one test for each query of short releases on D and D′, since faults may affect only first answers."""
         free = self.mechanism.independent_queries
         length, runs = (_SHORT, _SHORT_RUNS) if free else (_SHORT_WITH_STATE, _RUNS_WITH_STATE)
         if self._local:
@@ -272,7 +272,7 @@ class SampledAudit(AuditSetting):
         return Sampled(queries, self.delta, rates, best.pair, best)
 
     def _draw(self, pair: Pair, stream: str, runs: int, length: int) -> list[list[Outcomes]]:
-        """Return [values on D, values on D′], observed in `runs` releases of `length` queries, see `_views`."""
+        """Return the values observed in `runs` releases of `length` queries (see `_views`): those on D, those on D′."""
         return [
             _views(self.transcripts(votes, self.streams(f"{stream}/{side}"), runs), len(pair.counts))
             for votes, side in zip(pair.votes(length), ("here", "there"), strict=True)
@@ -290,9 +290,9 @@ class SampledAudit(AuditSetting):
 
 
 def query_factor(runs: int, queries: int) -> int:
-    """Return the factor (≥ 1) by which audits with many `runs` increase the queries per run, for tighter bounds.
+    """Return the factor (≥ 1) by which an audit multiplies its queries per run, for tighter bounds.
 
-    Its maximum is larger if ε is audited for one query than for several `queries`.
+    It rises with `runs`, up to a maximum that is larger for the ε of one query than for the ε of several `queries`.
     """
     return min(max(1, runs // _USUAL_RUNS), _MOST_OF_ONE if queries == 1 else _MOST_OF_SEVERAL)
 
@@ -303,7 +303,7 @@ def max_labels(runs: int) -> int:
 
 
 def agree_by_chance(one: Outcomes, two: Outcomes, classes: int, only_answers: bool = False) -> bool:
-    """Return True if two releases agree no more often than independent outcomes of the same frequencies.
+    """Return True if two releases are equal on no more queries than independent releases would be by chance.
 
     `one` and `two` (queries,) are their outcomes. With `only_answers`, only queries that both answered are compared.
     """
@@ -340,10 +340,10 @@ def _difference(likely: Known, rare: Known) -> float:
 
 
 def _views(outcomes: Outcomes, classes: int) -> list[Outcomes]:
-    """Return the observed values that an event may be about, each as an array (releases,).
+    """Return several values of each release, by any of which an event may be defined: a list of arrays (releases,).
 
-    For `outcomes` (releases, queries) of several queries, these are the label of each query, the number of answers, and
-    a number that encodes all labels. For one query, they are its labels only.
+    `outcomes` are (releases, queries). For several queries, the values are the label of each query, the number of
+    answers, and a number that encodes all labels. For one query, the only value is its label.
     """
     if outcomes.shape[1] == 1:
         return [outcomes[:, 0]]
@@ -366,7 +366,7 @@ def relabel(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def class_shifts(classes: int) -> list[int]:
-    """Return at most 10 numbers of places, the first 0, by which audits shift the classes cyclically."""
+    """Return the numbers of places by which audits shift the classes cyclically: at most 10, starting with 0."""
     every = np.linspace(0, classes, min(classes, _RELABELLINGS), endpoint=False).astype(int)
     return [int(by) for by in np.unique(every)]
 

@@ -249,7 +249,7 @@ class TableAudit(AuditSetting):
 
     @property
     def shares(self) -> int:
-        """Return the number of random draws that are added to one count: 1, or the number of teachers."""
+        """Return the number of random draws in one noisy count: `teachers` if each teacher adds noise, otherwise 1."""
         return self.mechanism.draws_per_count(self.teachers)
 
     @property
@@ -287,9 +287,9 @@ class TableAudit(AuditSetting):
         return events[chosen].count(sides, self.confidence, queries, self.delta)
 
     def _distance(self, pair: VotePair, change: Table, runs: int, stream: str) -> float:
-        """Return the distance between the mean sums on D and on D′, in standard deviations of their difference.
+        """Return the distance between the means of the sums (see `_sums`) on D and on D′.
 
-        The sums are those of `_sums`, in `runs` tables on each of D and D′.
+        The unit is the standard deviation of the difference of two sums. `runs` tables are drawn on each of D and D′.
         """
         here, there = (self._sums(pair, side, change, runs, f"{stream}/{side}") for side in (0, 1))
         deviation = math.hypot(float(here.std()), float(there.std()))
@@ -352,7 +352,8 @@ class TableAudit(AuditSetting):
     def _changes(self, pair: VotePair) -> list[Table]:
         """Return one or two differences between the counts on D and on D′, (queries, classes) each.
 
-        The first counts only the votes that the mechanism should count. The second, if it differs, counts all votes.
+        One is the difference if only the votes within the mechanism's limit are counted, the other if all votes are
+        counted. If they differ, a difference of 0 in all cells is left out.
         """
         counted = self._difference(pair)
         every = (pair.here.counts - pair.there.counts) / pair.here.unit
@@ -421,9 +422,9 @@ class TableAudit(AuditSetting):
             yield Tally(where, _adjacent_names(next_to), seen, np.array([same, 1 - same]), plain=False)
 
     def _count_adjacent(self, residuals: Table) -> dict[str, NDArray[np.int64]]:
-        """Return how many adjacent pairs of cells have residuals in the same group and in other groups, (2,) per axis.
+        """Return, for each axis, how many pairs of adjacent cells have residuals in the same group and how many do not.
 
-        The keys name the axis along which cells are adjacent: "release", "query" or "class". Groups are those of
+        The keys name the axis: "release", "query" or "class"; the values are the two numbers, (2,). Groups are those of
         `_groups`.
         """
         groups, counts = np.searchsorted(self._groups[0], residuals), {}

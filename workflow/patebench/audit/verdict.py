@@ -319,9 +319,9 @@ def _compare(
 
 
 def _violated_if_added(bound: Bound, audited: float, pair: Pair) -> Iterator[Stated]:
-    """Yield the form of `bound` for adding or removing a teacher if the lower bound `audited` exceeds it, else nothing.
+    """Yield the bound on adding or removing a teacher that belongs to `bound`, if `audited` violates it.
 
-    `audited` bounds the ε of adding or removing one teacher's votes.
+    `audited` is a lower bound on the ε of adding or removing one teacher's votes.
     """
     added = bound.if_added()
     if added is not None and Verdict.of(added.epsilon, audited) is Verdict.VIOLATED:

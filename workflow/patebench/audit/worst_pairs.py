@@ -121,13 +121,13 @@ def repeated_votes(counts: Counts, queries: int, voted: NDArray[np.integer] | No
 
 
 class Agreement(NamedTuple):
-    """Counts of one query on which all teachers agree or two classes tie, or a neighbour of such counts.
+    """Histogram of one query on which all teachers agree or two classes tie, or a neighbour of such a histogram.
 
     Parameters
     ----------
     counts : (classes,) counts
-    leading : number of leading classes: 1 if teachers agree and 2 for a tie. They are the first classes. A neighbour
-        has the same number
+    leading : number of leading classes, which are the first classes: 1 if teachers agree, 2 for a tie. A neighbour has
+        the number of the histogram whose neighbour it is
     """
 
     counts: Counts
@@ -141,9 +141,9 @@ class Agreement(NamedTuple):
         return Agreement(moved, self.leading)
 
     def grouped(self, outcomes: NDArray[Any], by: int = 0) -> NDArray[Any]:
-        """Return the sums (3,) of `outcomes` (classes + 1,) over leading classes, other classes and "no answer".
+        """Return `outcomes` (classes + 1,) summed over leading classes, over other classes and over "no answer": (3,).
 
-        `outcomes` are counts or probabilities of outcomes on these votes after shifting the classes cyclically by `by`.
+        `outcomes` are counts or probabilities of outcomes on this histogram, with classes shifted cyclically by `by`.
         """
         classes = np.roll(outcomes[:-1], -by)
         return np.array([classes[: self.leading].sum(), classes[self.leading :].sum(), outcomes[-1]])
@@ -161,9 +161,9 @@ Score = Callable[[Array, Array, NDArray[np.integer]], Array]
 class Search:
     """Search for the worst pairs of a mechanism: neighbouring data sets D and D′ for which its ε is largest.
 
-    For a mechanism of local privacy, which releases every perturbed vote, the votes of other teachers add no noise. So
-    a single teacher is audited, and its perturbed vote is the label. If queries depend on each other, the search uses
-    the first answer of a release that repeats one query `repeats` times.
+    Under local privacy, every perturbed vote is released, so a single teacher is audited, and its perturbed vote is the
+    label. If queries depend on each other, only the first answer of a release is considered. This release repeats one
+    query `repeats` times.
     """
 
     mechanism: Mechanism
@@ -173,7 +173,10 @@ class Search:
     repeats: int = 1
 
     def for_queries(self, queries: int) -> "Search":
-        """Return a search over releases of `queries` queries; this search if the number does not affect any answer."""
+        """Return the search for releases of `queries` queries.
+
+        It differs from this search only if the mechanism makes one decision for all queries together.
+        """
         return replace(self, repeats=queries) if self.mechanism.answering is Answering.TOGETHER else self
 
     def worst(self, queries: int) -> list[Pair]:
@@ -196,9 +199,9 @@ class Search:
     def agreements(self) -> list[Agreement]:
         """Return histograms on which all teachers agree or two classes tie, each followed by a neighbour.
 
-        Releases on these histograms are compared with the stated probabilities in separate runs. Only there, a fault in
-        noise that depends on agreement is visible, and only if noise sometimes changes the outcome. Therefore one
-        unanimous histogram has few teachers, and one tie has counts close to those of the other classes.
+        Releases on these histograms are compared with the stated probabilities in separate runs. They reveal noise that
+        is wrong only where teachers agree or tie, if this noise sometimes changes the outcome. Therefore one unanimous
+        histogram has few teachers, and one tie has counts close to those of the other classes.
         """
         if self.local:
             return []
@@ -218,7 +221,11 @@ class Search:
         return None if top == 0 or (others and rest[0] >= top) else Agreement(np.array([top, top, *rest]), 2)
 
     def _most_revealing(self, agreements: Sequence[Agreement]) -> list[Agreement]:
-        """Return up to two of `agreements` on which runs best show how likely "another class" and "no answer" are."""
+        """Return one of `agreements` for each of the outcomes "another class" and "no answer" (see `grouped`).
+
+        On this histogram, runs best reveal the outcome's probability. An outcome that is too rare on all histograms is
+        left out; if both are too rare, the last histogram is returned.
+        """
         known = [
             (votes, votes.grouped(p)) for votes in agreements if (p := self._first_outcome(votes.counts)) is not None
         ]
@@ -271,10 +278,10 @@ class Search:
         return max(compose(*way, once, times, self.delta) for way in ((here[0], there[0]), (there[0], here[0])))
 
     def composed_queries(self, queries: int) -> int:
-        """Return over how many queries the ε of one query is composed, for a release of `queries` queries.
+        """Return the number of queries over which the ε of one query is composed, for a release of `queries` queries.
 
         It is the largest number of these queries in which one teacher takes part. If queries depend on each other, it
-        is 1, since the search then uses only the first answer.
+        is 1, since the search then considers only the first answer.
         """
         return self.mechanism.most_participation(queries) if self.mechanism.independent_queries else 1
 
@@ -366,9 +373,9 @@ def _difference(log_p: Array, log_p_neighbour: Array) -> Array:
 def _without_rare(
     log_p: Array, log_p_neighbour: Array, multiplicity: NDArray[np.integer], least: float
 ) -> tuple[Array, Array]:
-    """Return `log_p` and `log_p_neighbour`, both set to −∞ for outcomes with P > Q and a probability ≤ `least` on D.
+    """Return both arrays with −∞ for rare outcomes: those with P > Q and a total probability ≤ `least` on D.
 
-    Such rare outcomes dominate Rényi curves but hardly matter for approximate DP.
+    These outcomes dominate Rényi curves but hardly matter for approximate DP.
     """
     with np.errstate(divide="ignore"):
         rare = (log_p > log_p_neighbour) & (log_p + np.log(multiplicity) <= np.log(least))
