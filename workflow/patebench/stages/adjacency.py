@@ -372,7 +372,7 @@ class Comparison:
     def _file_order(self, records: Records) -> Records:
         """Return `records` in the order in which they are stored: sorted by label if only labels are private.
 
-        A changed label then moves its record, as in a data set that is read class by class.
+        A record with a changed label then moves to another position, as in a data set that is read class by class.
         """
         if self.ensemble.split.parameters.protects is None:
             return records

@@ -149,8 +149,8 @@ def _read_earlier_labels(
 ) -> Artefact | None:
     """Return the labels of all earlier rounds from the file `earlier`; None in the first round.
 
-    Raise ArtefactError unless the queries `selected`, the `votes` and the metadata `facts` of the new labels belong to
-    the round after these labels.
+    Raise ArtefactError unless the new round continues these labels. The new round is given by its queries `selected`,
+    its `votes` and the metadata `facts` of its labels.
     """
     before = None if earlier is None else read_arrays(earlier, LABELS)
     if selected.meta["labels"] != (before.digest if before else None):

@@ -100,7 +100,7 @@ def _words(name: str) -> list[str]:
 
 
 def _show_verdicts(path: Path, row: Value) -> None:
-    """Print the verdicts on all values in one row of a paper's table, the row that contains the value `row`.
+    """Print the verdicts on the value `row` and on all other values in the same row of the paper's table.
 
     `path` is the file verdicts.csv of a run.
     """

@@ -141,10 +141,10 @@ def run(
 
 
 def _use_images(data: StudentData, samples: Artefact) -> StudentData:
-    """Return `data` with the stored images of the pool in place of the features in `x`.
+    """Return `data` with the images of the pool as samples, in place of the features that `x` contains.
 
-    `data.features`, the function that encodes samples, then returns the same features for the images of the pool as it
-    did for `x`. It raises PatebenchError for other samples.
+    `features` of the result returns the pool's features for the images of the pool. It raises PatebenchError for other
+    samples.
     """
     vectors = data.features(samples["x"]) if data.features else None
 
