@@ -97,7 +97,7 @@ def _sampled(sampled: Sampled) -> str:
 
 
 def _violated_elsewhere(finding: Finding) -> list[str]:
-    """Return a sentence on the most violated data-dependent or claimed bound on a pair other than the worst, or []."""
+    """Return [a sentence] on the most violated data-dependent or claimed bound on other pairs than the worst, or []."""
     elsewhere = [
         stated
         for stated in finding.stated

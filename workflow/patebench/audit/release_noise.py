@@ -112,11 +112,11 @@ class ReleaseNoiseAudit(AuditSetting):
             least likely to be equal by chance
         agreements : histograms on which teachers agree or tie, each tested in separate releases
         """
-        views = relabel([pair])
-        labels = max(_AT_LEAST, self._labels(pair) // (2 * len(views))) * len(views)
+        shifted = relabel([pair])
+        labels = max(_AT_LEAST, self._labels(pair) // (2 * len(shifted))) * len(shifted)
         tallies: list[TwoTallies] = []
         for side, name in enumerate(("here", "there")):
-            asked = [view.neighbour if side else view.counts for view in views]
+            asked = [each.neighbour if side else each.counts for each in shifted]
             seen, again = (self._in_turn(asked, Entropy(), labels) for _ in range(2))
             if not agree_by_chance(seen[:, 0], again[:, 0], len(pair.counts)):
                 return [_SAME_NOISE]
@@ -149,11 +149,11 @@ class ReleaseNoiseAudit(AuditSetting):
     def disagreements_of_transcripts(
         self, pairs: Mapping[int, Pair], shapes: Counts, agreements: Sequence[Agreement] = ()
     ) -> list[str]:
-        """Return [a message] if release mode contradicts seeded noise, else [], if queries depend on each other.
+        """Return what `disagreements` returns, for mechanisms whose queries depend on each other.
 
-        Release mode and seeded noise are compared in short releases, each of which repeats one query. Three
-        frequencies are compared: of the labels at each position of a release; of releases with all, some or no queries
-        answered; and of answers that equal the first answer of the release.
+        Release mode and seeded noise are compared in short releases, each of which repeats one query. Tests compare how
+        often each label occurs at each position, how often all, some or no queries of a release are answered, and how
+        often an answer equals the first one.
 
         Parameters
         ----------
@@ -214,7 +214,7 @@ class ReleaseNoiseAudit(AuditSetting):
     def _least_certain(self, shapes: Counts, queries: int | None = None) -> NDArray[np.int64]:
         """Return the histogram of `shapes` on which two labels are least often equal, to make repeated noise visible.
 
-        With `queries`, only the first label of each release counts, and a release repeats the query `queries` times.
+        With `queries`, these are the first labels of several releases, each of which repeats one query `queries` times.
         """
         seeded = DiscreteNoise(self.streams(f"least certain/{queries}"))
 

@@ -250,8 +250,8 @@ class Sampled:
 class Known:
     """Estimated probability of each outcome on one data set.
 
-    To choose an event, its probability is estimated by `low` on D, one standard error below the estimate, and by `high`
-    on D′, one standard error above. Otherwise the choice would favour events that occurred too often by chance.
+    Events are chosen by `low` on D (the estimate minus one standard error) and by `high` on D′ (plus one standard
+    error). Otherwise the choice would favour events that occurred too often by chance.
 
     Parameters
     ----------

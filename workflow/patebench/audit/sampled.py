@@ -120,13 +120,13 @@ class SampledAudit(AuditSetting):
 
         The queries of the mechanism must be independent.
         """
-        views = list(pairs) if self._local else relabel(pairs)
+        shifted = list(pairs) if self._local else relabel(pairs)
         # Many queries of one release are equivalent to many releases.
         labels = self.runs * self._queries_per_run(pairs[0].votes(_SHORT)[0])
-        choosing = max(_AT_LEAST, labels // _CHOOSING // len(views))
+        choosing = max(_AT_LEAST, labels // _CHOOSING // len(shifted))
         known, tallies = [], list(self._tally_shapes(shapes))
         tallies += [tally for i, pair in enumerate(pairs) for tally in self._tally_short(pair, f"short/{i}")]
-        for i, pair in enumerate(views):
+        for i, pair in enumerate(shifted):
             likely, rare = (
                 self._estimate_outcomes(pair, side, f"choose/{i}/{name}", choosing, tallies)
                 for side, name in enumerate(("here", "there"))
@@ -218,12 +218,12 @@ class SampledAudit(AuditSetting):
         labels = self.runs * self._queries_per_run(repeated_votes(votes.counts, _SHORT)) // _AGREEING // len(shifts)
         seen, chances = np.zeros(len(GROUPS), dtype=np.int64), np.zeros(len(GROUPS))
         for shift in shifts:
-            view = np.roll(votes.counts, shift)
-            stated = self.mechanism.outcome_probabilities(repeated_votes(view, 1))
+            shifted = np.roll(votes.counts, shift)
+            stated = self.mechanism.outcome_probabilities(repeated_votes(shifted, 1))
             if stated is None:
                 return
-            shown = self.count(partial(repeated_votes, view), source, labels)
-            yield agreement.tally_labels(on_counts(view), shown, stated[0])
+            shown = self.count(partial(repeated_votes, shifted), source, labels)
+            yield agreement.tally_labels(on_counts(shifted), shown, stated[0])
             seen += votes.grouped(shown, shift)
             # A binomial test of the summed counts with the mean probabilities is valid, since no tail gets less likely
             # (Hoeffding 1956, Theorem 4).
@@ -340,7 +340,7 @@ def _difference(likely: Known, rare: Known) -> float:
 
 
 def _views(outcomes: Outcomes, classes: int) -> list[Outcomes]:
-    """Return several values of each release, by any of which an event may be defined: a list of arrays (releases,).
+    """Return the values of each release by which an event can be defined: a list of arrays (releases,).
 
     `outcomes` are (releases, queries). For several queries, the values are the label of each query, the number of
     answers, and a number that encodes all labels. For one query, the only value is its label.

@@ -239,7 +239,7 @@ class TableAudit(AuditSetting):
         return agreed_tables(self.drawn_teachers, self.classes, drawn, int(self.mechanism.k))
 
     def _limit_queries(self, queries: int) -> int:
-        """Return `queries`, or the maximum number of queries of a sampled table if this is smaller."""
+        """Return `queries`, or fewer if each teacher adds a share of the noise, since such tables take long to draw."""
         return min(queries, max(1, _SHARES // self.shares))
 
     @property

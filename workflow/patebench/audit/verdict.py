@@ -319,7 +319,7 @@ def _compare(
 
 
 def _violated_if_added(bound: Bound, audited: float, pair: Pair) -> Iterator[Stated]:
-    """Yield the bound on adding or removing a teacher that belongs to `bound`, if `audited` violates it.
+    """Yield the form of `bound` for adding or removing one teacher, if `audited` violates it.
 
     `audited` is a lower bound on the ε of adding or removing one teacher's votes.
     """

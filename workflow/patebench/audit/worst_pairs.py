@@ -126,8 +126,7 @@ class Agreement(NamedTuple):
     Parameters
     ----------
     counts : (classes,) counts
-    leading : number of leading classes, which are the first classes: 1 if teachers agree, 2 for a tie. A neighbour has
-        the number of the histogram whose neighbour it is
+    leading : number of leading classes, which come first: 1 if teachers agree, 2 for a tie; unchanged in a neighbour
     """
 
     counts: Counts
@@ -221,10 +220,9 @@ class Search:
         return None if top == 0 or (others and rest[0] >= top) else Agreement(np.array([top, top, *rest]), 2)
 
     def _most_revealing(self, agreements: Sequence[Agreement]) -> list[Agreement]:
-        """Return one of `agreements` for each of the outcomes "another class" and "no answer" (see `grouped`).
+        """Return, for "another class" and for "no answer", the histogram on which runs best reveal its probability.
 
-        On this histogram, runs best reveal the outcome's probability. An outcome that is too rare on all histograms is
-        left out; if both are too rare, the last histogram is returned.
+        An outcome that is too rare on all histograms is left out. If both are too rare, the last histogram is returned.
         """
         known = [
             (votes, votes.grouped(p)) for votes in agreements if (p := self._first_outcome(votes.counts)) is not None
@@ -412,7 +410,7 @@ def _distinct(histograms: Iterable[Sequence[int] | Counts]) -> Counts:
 
 
 def _shapes(teachers: int, classes: int, levels: Sequence[int]) -> Iterator[list[int]]:
-    """Yield histograms with ties, small gaps, and largest counts near the thresholds `levels` and elsewhere."""
+    """Yield histograms with ties, with small gaps, and with largest counts near `levels` or evenly spaced."""
     near = {level + step for level in levels for step in (-1, 0, 1)}
     tops = sorted({*near, *np.linspace(1, teachers, 12).astype(int).tolist()})
     for tied in range(1, classes + 1):
