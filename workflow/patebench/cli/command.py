@@ -66,7 +66,10 @@ class TeacherRange(click.ParamType[tuple[int, int]]):
 
 
 class StageCommand(click.Command):
-    """Command that raises PatebenchError for a repeated single-valued option and for an output over another file."""
+    """Command that raises PatebenchError if a single-valued option is repeated or an output would overwrite an input.
+
+    It also raises PatebenchError if two outputs are the same file.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         values, _, given = self.make_parser(ctx).parse_args(list(args))

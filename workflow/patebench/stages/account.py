@@ -277,7 +277,7 @@ def _bound_whole_pool(
 def _budget_bounds(
     labels: Artefact, mechanism: Mechanism, votes: Votes, queries: Sequence[int], delta: float
 ) -> list[Bound]:
-    """Return the ε budget at which answering stopped as a bound, one for each number in `queries`.
+    """Return the ε budget of `labels` as a bound, once for each number in `queries`.
 
     Return [] if `delta` is smaller than the δ of the budget. Raise ArtefactError if the answered queries are not
     exactly those that the budget allows.
