@@ -74,8 +74,8 @@ def setup(tables: Tables) -> str:
 def _best_students(students: pd.DataFrame) -> Iterator[str]:
     """Yield, for each data set, sentences on the accuracy, ε and setting of its best student (see `most_accurate`).
 
-    Splits in which ε protects only labels have sentences of their own. For whole records and for labels, at most
-    `_MOST` data sets are considered each.
+    Splits in which ε protects only labels are summarised separately from other splits. Each of these two summaries
+    covers at most `_MOST` data sets.
     """
     students = students[students["accuracy_mean"].notna()]
     labels_only = [protects_labels(row.get("setting", "")) for row in students.to_dict("records")]
@@ -122,7 +122,7 @@ def _private_models(models: pd.DataFrame) -> Iterator[str]:
 
 
 def _uncovered_classes(students: pd.DataFrame) -> Iterator[str]:
-    """Yield a sentence on the classes that no released label has, for each data set (at most `_MOST`)."""
+    """Yield, for each data set (at most `_MOST`), a sentence on the classes that some label sets do not contain."""
     if "uncovered" not in students:
         return
     for dataset, rows in _by_dataset(students):
@@ -139,7 +139,10 @@ def _uncovered_classes(students: pd.DataFrame) -> Iterator[str]:
 
 
 def _public_alone(bits: pd.DataFrame) -> Iterator[str]:
-    """Yield a sentence on the best accuracy without private data, for each data set (at most `_MOST`)."""
+    """Yield, for each data set (at most `_MOST`), a sentence on the best accuracy at ε = 0.
+
+    This is the accuracy if each cluster of public data gets its most frequent true label.
+    """
     for dataset, rows in _by_dataset(bits[bits["named_accuracy_mean"].notna()]):
         row = rows.sort_values(["named_accuracy_mean", "named_clusters"], ascending=[True, False]).iloc[-1]
         named = stated(row.to_dict(), "named_accuracy")
@@ -179,7 +182,7 @@ def _papers(papers: pd.DataFrame, verdicts: pd.DataFrame | None) -> Iterator[str
 
 
 def _proofs(audit: pd.DataFrame) -> Iterator[str]:
-    """Yield a sentence with the number of proven bounds that audits tested and contradicted.
+    """Yield a sentence that states how many proven bounds the audits tested, and how many of these they contradicted.
 
     A further sentence names mechanisms whose code does not match their specification.
     """

@@ -365,9 +365,9 @@ def _hashable(value: Any) -> Any:
 
 
 def _without_balanced(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Return `frame` without balanced accuracy and recall in rows where they add little to the accuracy.
+    """Return `frame` with balanced accuracy and recall only in rows where accuracy alone may mislead (`is_unbalanced`).
 
-    These are the rows for which `is_unbalanced` is False.
+    In all other rows, they are missing values.
     """
     import numpy as np
 

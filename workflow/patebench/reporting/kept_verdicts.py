@@ -79,7 +79,7 @@ def measured_verdicts(reference: Path, published: Published) -> pd.DataFrame:
 
 
 def _select_measured(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of `frame` with a measured value, except those on changed copies of data sets."""
+    """Return the rows of `frame` with a measured value, without values of changed copies of data sets (`copy_of`)."""
     frame = frame[frame["measured_mean"].notna() & frame["copy_of"].isna()]
     frame = frame[[*NUMBER, *_MEASURED, "verdict", "why"]].astype(object)
     return frame.assign(verdict=frame["verdict"].map(str))

@@ -163,10 +163,11 @@ def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
 
 
 def data_seen(row: Mapping[Any, Any], uses: object) -> str:
-    """Return the public data, besides the pool, on which the encoders of the method in `row` were trained, or "none".
+    """Return the data, besides the pool, on which the encoders of the method in `row` were trained, as text, or "none".
 
-    There may be two encoders: that of a data set whose samples are features, and that of the pool. The latter is left
-    out if `uses`, the text from `public_use`, does not contain "features".
+    `features_data` in `row` names the training data of the encoder whose features are the samples of the data set.
+    `encoder_data` names the training data of the encoder applied to the pool; it is left out if `uses`, the text from
+    `public_use`, does not contain "features".
     """
     encoder = row["encoder_data"] if "features" in str(uses) else ""
     return "; ".join(dict.fromkeys(filter(None, (row["features_data"], encoder)))) or "none"
@@ -220,7 +221,7 @@ def best_learners(baselines: pd.DataFrame, by: list[str], name: str) -> pd.DataF
 def _tightest(bounds: pd.DataFrame, kind: Kind) -> pd.DataFrame:
     """Return the smallest bound of `kind` for each label set, number of queries and δ.
 
-    If `kind` is data-dependent and bounds are computed as in the mechanism's paper, only these are considered.
+    Exception: data-dependent bounds computed as in the mechanism's paper are preferred to smaller bounds.
     """
     chosen = bounds[bounds["kind"] == kind]
     # Data-dependent bounds computed as in the mechanism's paper take precedence over smaller ones.
@@ -234,11 +235,13 @@ def _tightest(bounds: pd.DataFrame, kind: Kind) -> pd.DataFrame:
 
 @lru_cache(maxsize=1)
 def compared_bounds(records: Records) -> pd.DataFrame:
-    """Return the bounds on ε of released labels, with the smallest ε of the same labels and δ in further columns.
+    """Return the bounds on ε of released labels, with columns for the smallest worst-case ε and the smallest exact ε.
 
-    `worst_case_epsilon` is the smallest worst-case ε, and `exact_epsilon` is the smallest ε that is computed exactly
-    for the votes; NaN if there is none. Left out are labels of queries selected in rounds and, if the run has students,
-    labels that no student learns from. The frame is cached and must not be changed.
+    The smallest ε is that of the same labels, seed and δ: `worst_case_epsilon` is the smallest worst-case ε, and
+    `exact_epsilon` the smallest ε that is computed exactly for the votes. They are NaN if there is none.
+
+    Left out are labels of queries selected in rounds and, if the run has students, labels that no student learns from.
+    The frame is cached and must not be changed.
     """
     by = [*SUBJECT, "seed"]
     records = records.of_whole_pool()
@@ -320,9 +323,9 @@ _NEAR = 0.02
 def petdl_students(records: Records) -> pd.DataFrame:
     """Return one row per PET-DL student, seed and bound on its ε, with the settings of the student and its teachers.
 
-    The student's settings are in the columns `PETDL_CHOSEN`. An exception is `epsilon`, which is the bound: the ε at
-    which training aimed is in `target`. The columns `PETDL_TEACHERS` describe the teachers, and `teacher_accuracy` is
-    their mean accuracy. The frame is cached and must not be changed.
+    The column `epsilon` contains the bound. The student's settings are in the columns `PETDL_CHOSEN`, except the ε to
+    which its training was calibrated, which is in the column `target`. The columns `PETDL_TEACHERS` describe the
+    teachers, and `teacher_accuracy` is their mean accuracy. The frame is cached and must not be changed.
     """
     models = records.private_models
     models = models[models["system"] == ALL_SYSTEMS[PETDL]].reset_index(drop=True)
@@ -337,10 +340,10 @@ def petdl_students(records: Records) -> pd.DataFrame:
 
 
 def is_printed_of(value: Value, row: Mapping[Any, Any]) -> bool:
-    """Return True if the printed number `value` and the PET-DL student in `row` have the same setting.
+    """Return True if the paper prints the number `value` for the setting of the PET-DL student in `row`.
 
-    `row` must have the form "published". The data set, number of teachers and weighting must be equal, and the
-    compression nearly equal.
+    The student must have the form "published", the same data set, number of teachers and weighting as `value`, and
+    nearly the same compression.
     """
     chosen = value.parameters or {}
     if row["form"] != "published" or (value.dataset, value.teachers) != (row["dataset"], row["teachers"]):

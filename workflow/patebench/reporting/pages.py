@@ -176,7 +176,7 @@ def _sections(
 def section_of(registry: Registry, name: str) -> str:
     """Return where the page shows the figure or table `name`: a key of `SECTIONS`, or one of `PAPERS`.
 
-    It is "further" if the entry in `registry` names neither.
+    The result is "further" if the entry of `name` in `registry` states no section.
     """
     place = str(registry.fact(name, "section", ""))
     return place if place in SECTIONS or place in PAPERS else "further"

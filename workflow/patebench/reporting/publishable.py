@@ -46,9 +46,10 @@ class Student:
 
     @property
     def shares(self) -> list[tuple[str, str]]:
-        """Return (heading, cell) pairs for a table: the student's accuracy and the share of the largest class.
+        """Return the student's cells in the table of accuracies, as (heading, cell) pairs.
 
-        If classes are unbalanced, balanced accuracy and recall by class follow.
+        They are the accuracy and the share of the largest class. If classes are unbalanced, balanced accuracy and
+        recall by class follow.
         """
         cells = [("Accuracy", percent(self.accuracy))]
         cells += [("Largest class", "—" if self.largest_class is None else percent(self.largest_class))]
@@ -119,7 +120,7 @@ def render(*, title: str, releases: Sequence[Release]) -> str:
 
 
 def _together(releases: Sequence[Release]) -> list[tuple[str, str]]:
-    """Return pairs of a data set, as text, and a sentence on the total ε of all its releases."""
+    """Return pairs of the name of each data set and a sentence on the total ε of all its releases."""
     by_dataset: dict[str, list[Release]] = {}
     for release in releases:
         by_dataset.setdefault(release.pool["dataset"], []).append(release)

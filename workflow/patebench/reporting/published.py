@@ -105,7 +105,10 @@ class Value:
 
     @property
     def source(self) -> str:
-        """Return the name of the paper; if `dataset` is a changed copy, the original follows: "PATE 2017, of MNIST"."""
+        """Return the name of the paper, such as "PATE 2017".
+
+        If `dataset` is a changed copy of another data set, the text names this original too: "PATE 2017, of MNIST".
+        """
         return self.paper if self.copy_of is None else f"{self.paper}, of {in_words(self.copy_of)}"
 
     @property
@@ -130,9 +133,10 @@ class Published:
         return Published(tuple(value for value in self.values if value.paper in papers))
 
     def with_copies(self, copies: Mapping[str, str]) -> "Published":
-        """Return these values and, for each changed copy of a data set, those of the original as values of the copy.
+        """Return these values, and repeat each value for the changed copies of its data set.
 
-        `copies` maps the name of each copy to the name of its original. Raises PatebenchError for an unknown original.
+        `copies` maps the name of each changed copy to the built-in data set from which it was made. Raises
+        PatebenchError for an unknown built-in data set.
         """
         for original in copies.values():
             DATASETS.check(original)
@@ -165,9 +169,9 @@ class Published:
         return numbers.pop() if numbers else None
 
     def points(self, quantity: str, **keys: object) -> list[tuple[Value, float]]:
-        """Return the pairs (ε, accuracy) that papers print in one row of a table, for rows whose fields equal `keys`.
+        """Return (ε, accuracy) for each row of a paper that prints both, among the rows whose fields equal `keys`.
 
-        The ε is a `Value`, and the accuracy a number. `quantity` names the kind of accuracy, such as
+        The ε is a `Value`, and the accuracy is a fraction. `quantity` names the kind of accuracy, such as
         "student_accuracy". A pair that is printed twice, or quoted by another paper, is returned once.
         """
         points: dict[tuple[object, ...], tuple[Value, float]] = {}

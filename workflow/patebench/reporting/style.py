@@ -247,7 +247,7 @@ _TIP = "tip: "
 
 
 def svg(figure: Figure) -> str:
-    """Return `figure` as an SVG element for an HTML page, without ids, which could also occur in other figures.
+    """Return `figure` as an SVG element for an HTML page, without numbered ids, which could recur in other figures.
 
     `save` must be called before, because it computes the final layout.
     """

@@ -151,8 +151,8 @@ def at_epsilon(measured: float, printed: float | None) -> bool:
 def _judge(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
     """Return the verdicts on the printed number `value`: one per setting that measured it, or one if none did.
 
-    If `value` is for a changed copy of a data set, only measurements have a verdict: unsound if they contradict a
-    claim, otherwise not comparable.
+    For a changed copy of a data set, only measurements get a verdict: unsound if they contradict a claim, otherwise not
+    comparable.
     """
     if value.not_comparable:
         judged = [{"verdict": Verdict.NOT_COMPARABLE, "why": value.not_comparable}]
@@ -203,7 +203,7 @@ _LEARNER = ("model", "recipe")
 
 @dataclass(frozen=True)
 class _Measures:
-    """Measurements of a run, which are looked up by the printed numbers that they are compared with."""
+    """Measurements of a run; `of` selects those that are compared with a printed number."""
 
     records: Records
     published: Published
@@ -241,11 +241,11 @@ class _Measures:
 
     @cached_property
     def _sources(self) -> dict[str, tuple[pd.DataFrame, str, Sequence[str], Sequence[str]]]:
-        """Return where the measurements of each quantity are: {quantity: (frame, column, keys, how)}.
+        """Return where `of` finds the measurements of each quantity: {quantity: (frame, column, keys, how)}.
 
-        The measured number is in `column`. Measurements of a printed number are rows whose columns `keys` equal its
-        fields. The columns `how` describe a setting. Quantities with a method of their own, such as `_petdl`, are left
-        out.
+        The measured numbers are in `column` of `frame`. A printed number is compared with the rows whose columns `keys`
+        equal its fields. The columns `how` describe the setting of a row. Quantities with a method of their own, such
+        as `_petdl`, are left out.
         """
         ensembles, students, baselines = self.records.ensembles, self.records.students, self.records.baselines
         labels, all_labels = self.records.of_whole_pool().label_sets, baselines["true_labels"].isna()
@@ -357,11 +357,13 @@ Words = tuple[str, ...]
 def _rows_of_setting(
     frame: pd.DataFrame, value: Value, measured: str, keys: Sequence[str], description_columns: Sequence[str]
 ) -> pd.DataFrame:
-    """Return the rows of `frame` in the setting of `value`, with new columns `measured` and `how`.
+    """Return the rows of `frame` that measure the printed number `value`, with columns for the comparison added.
 
-    The columns `keys` of these rows equal the fields of `value` that are not None. `measured` in the result is a copy
-    of the column with the name `measured`. `how` describes the setting of a row as text: by `description_columns`, and
-    by further columns if different settings have the same description.
+    In these rows, the columns `keys` equal the fields of `value` that are not None. The new column `measured` is a copy
+    of the column that the argument `measured` names.
+
+    The new column `how` describes the setting of a row as text, which is equal only for rows that differ in the seed
+    alone. It is made from `description_columns` and, if necessary, from further columns.
     """
     for key in keys:
         if (printed := getattr(value, key)) is not None:
@@ -383,7 +385,7 @@ def _rows_of_setting(
 
 
 def _words_of(frame: pd.DataFrame, column: str) -> list[Words]:
-    """Return, for each row of `frame`, the value in `column` as words for a description of the row's setting."""
+    """Return, for each row of `frame`, words that state the value in `column`, to describe the setting of the row."""
     if column == "parameters":
         return [tuple(parameter_words(*pair)) for pair in zip(frame["mechanism"], frame[column], strict=True)]
     if column in _NAMES_APART:
@@ -392,10 +394,10 @@ def _words_of(frame: pd.DataFrame, column: str) -> list[Words]:
 
 
 def _extend_equal_words(words: Sequence[Words], further: Sequence[Words]) -> list[Words]:
-    """Return `words`, the descriptions of rows, with equal descriptions extended so that they distinguish their rows.
+    """Return the descriptions `words`, with words from `further` added where rows have equal descriptions.
 
-    Both arguments have one entry per row. A description is extended by those words of its entry in `further` that not
-    all rows with the same description share.
+    Both arguments have one entry per row. Among rows with equal descriptions, a row gets those words of its entry in
+    `further` that not all these rows have.
     """
     pairs: dict[tuple[Words, Words], Words] = dict.fromkeys(zip(words, further, strict=True), ())
     several = Counter(word for word, _ in pairs)

@@ -140,9 +140,9 @@ def _part_in_words(part: str) -> str:
 
 
 def owners_in_words(partition: object) -> str:
-    """Return "all records of one owner" if this is what ε protects under `partition`, otherwise "".
+    """Return "all records of one owner" if `partition` confines the records of an owner to one shard, otherwise "".
 
-    An owner is, for example, a patient with several records.
+    In this case, ε protects all records of an owner, such as a patient with several records.
     """
     return "all records of one owner" if Change.OWNER in protected_changes(partition) else ""
 

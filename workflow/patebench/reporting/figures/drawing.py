@@ -22,10 +22,11 @@ TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.99
 
 
 def titles(frame: pd.DataFrame, by: tuple[str, ...] = FAMILY) -> dict[tuple[Any, ...], str]:
-    """Return the title of each panel of a figure, by the panel's values in the columns `by` of `frame`.
+    """Return the title of each panel of a figure, as {values of the columns `by`: title}.
 
-    A title contains the split if its data set has several splits, or if ε protects only labels in this split. It
-    contains the partition of the private data among teachers unless this is "iid".
+    There is one panel per combination of the columns `by` of `frame`. A title contains the split if its data set has
+    several splits, or if ε protects only labels in this split. It contains the partition of the private data among
+    teachers unless this is "iid".
     """
     families = sorted(set(frame[list(by)].itertuples(index=False, name=None)))
     return {family: _title(dict(zip(by, family, strict=True)), frame) for family in families}

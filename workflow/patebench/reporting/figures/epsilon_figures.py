@@ -74,8 +74,9 @@ def _title(families: dict[tuple[Any, ...], str], panel: tuple[Any, ...]) -> str:
 def _select_panels(bounds: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of `bounds` for at most `_MOST` panels.
 
-    If there are more panels, each ensemble, mechanism and δ keeps the noise setting whose worst-case ε for all queries
-    is nearest to 1. Of these panels, the `_MOST` with ε nearest to 1 are kept. Without worst-case bounds, all are kept.
+    If there are more panels, one noise setting is kept for each ensemble, mechanism and δ: the setting whose worst-case
+    ε for all queries is nearest to 1 on a logarithmic scale. Of these panels, the `_MOST` with ε nearest to 1 are kept.
+    Without worst-case bounds, all rows are returned.
     """
     if len(distinct(bounds, _PANEL)) <= _MOST:
         return bounds
@@ -236,10 +237,10 @@ def _setting_words(settings: list[tuple[Any, ...]]) -> list[str]:
 
 
 def _most_queries(frame: pd.DataFrame) -> "pd.Series[int]":
-    """Return, for each row of `frame`, the number of queries in the right panel of the row's mechanism and setting.
+    """Return, for each row of `frame`, the number of queries T of the right panel in the row's pair of panels.
 
-    This is the largest number of queries in an audit of this mechanism and setting. If only one query was audited, it
-    is the largest number among all mechanisms with the same data set, number of teachers and δ.
+    T is the largest number of queries audited with the row's mechanism and setting. If this is 1, T is the largest
+    number audited with any mechanism for the same data set, number of teachers and δ.
     """
     beside = [*_BLOCK[:-1]]
     of_row = frame.groupby([*beside, *_ROW])["queries"].transform("max")

@@ -33,7 +33,7 @@ _SIZE = (7.2, 3.8)
 
 @dataclass(frozen=True)
 class _Line:
-    """Line of the README's figure: one row of the table `equal-epsilon`, with its panel, label and style."""
+    """Line of the README's figure: the key of its row in the table `equal-epsilon`, its panel, label and style."""
 
     panel: str
     row: tuple[str, str, str]  # system, way, learner

@@ -61,9 +61,10 @@ def draw_cap(records: Records, published: Published) -> Figure:
 
 
 def _finite_students(records: Records) -> pd.DataFrame:
-    """Return the students of `outcomes` with a finite worst-case ε, with additional text columns.
+    """Return the rows of `outcomes` with a finite worst-case ε, with text columns for titles and legends added.
 
-    These are `noise_in_words`, `who` (number and model of teachers), `epsilon`, and `labels` (number of queries).
+    The text columns are `noise_in_words`, `who` (number and model of teachers), `epsilon`, and `labels` (number of
+    queries).
     """
     frame = outcomes(records)
     frame = frame[frame["worst_case_epsilon_mean"] < float("inf")]
@@ -113,10 +114,10 @@ def _title(settings: tuple[Any, ...], varying: list[int]) -> str:
 
 
 def _draw_namings(axis: Axes, x_column: str, students: pd.DataFrame, namings: pd.DataFrame) -> None:
-    """Draw a reference at ε = 0: the accuracy if each public cluster gets its most frequent true label.
+    """Draw, against `x_column`, the accuracy at ε = 0 if each public cluster gets its most frequent true label.
 
-    The reference is drawn against `x_column`, for the splits and numbers of clusters of the panel's `students`. The
-    frame `namings` contains its accuracies.
+    `namings` contains these accuracies. Only those for the data sets, splits and numbers of clusters of `students` are
+    drawn.
     """
     same = ["dataset", "setting", "clusters"]
     own = namings.merge(students[same].drop_duplicates(), on=same)
@@ -180,7 +181,8 @@ def draw_petdl_ablations(records: Records, published: Published) -> Figure:
 def _style_lines(panels: list[list[_Line]]) -> dict[str, LineStyle]:
     """Return the line style of each line label in `panels`.
 
-    There is one style per form of PET-DL. If a panel compares numbers of teachers for one form, there is one per label.
+    Lines of one form of PET-DL share a style. However, if a panel compares numbers of teachers for one form, each label
+    has a style of its own.
     """
     forms = {words: line["form"].iloc[0] for lines in panels for words, _, line in lines}
     first = [[line["form"].iloc[0] for _, usual, line in lines if usual] for lines in panels]
@@ -204,11 +206,11 @@ def _group_lines(students: pd.DataFrame, name: str) -> list[pd.DataFrame]:
 
 
 def _label_lines(groups: list[pd.DataFrame], varied: str) -> Iterator[_Line]:
-    """Yield a line (`_Line`) for each of `groups`.
+    """Yield a line (`_Line`) with its label for each of `groups`.
 
-    Its label states the form of PET-DL and the number of teachers. If an earlier line has the same label, the settings
-    that differ from this earlier line are appended. The setting `varied`, shown by the horizontal axis, is never in the
-    label.
+    The label states the form of PET-DL and the number of teachers, but never the setting `varied`, which the horizontal
+    axis shows. If an earlier line has the same form and number of teachers, the label also states the settings that
+    differ from the earlier line.
     """
     firsts: dict[str, pd.Series[Any]] = {}
     for line in groups:

@@ -252,7 +252,10 @@ def draw_frontier(records: Records, published: Published) -> Figure:
 
 
 def _name_models(models: pd.DataFrame) -> pd.DataFrame:
-    """Return `models` with a column `name` (system and form); of equal name and ε, only the most accurate is kept."""
+    """Return `models` with a column `name`, which contains the system and form.
+
+    Of several models with the same name and ε, only the most accurate is kept.
+    """
     named = models.assign(name=models["system"] + ", " + models["form"])
     ranked = named.sort_values("accuracy_mean", ascending=False, kind="stable")
     return ranked.drop_duplicates([*_PANEL, "name", "epsilon_mean", "delta", "kind", "adjacency"])
@@ -261,8 +264,8 @@ def _name_models(models: pd.DataFrame) -> pd.DataFrame:
 def _draw_students(axis: Axes, students: pd.DataFrame, noted_column: str) -> None:
     """Draw a filled marker at each student's worst-case ε, joined to an open marker at its data-dependent ε.
 
-    Students with an infinite ε are left out. Students on the Pareto front have a note. Colours show mechanisms or
-    methods, and notes show the other of the two, which is in the column `noted_column`.
+    Students with an infinite ε are left out. Students on the Pareto front have a note (see `_notes`). `noted_column` is
+    the column that colours do not show: "mechanism" or "method".
     """
     finite = students[students["worst_case_epsilon_mean"] < math.inf]
     for index, words in _notes(finite, noted_column).items():

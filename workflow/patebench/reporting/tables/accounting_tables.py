@@ -62,11 +62,11 @@ def accountants_columns(frame: pd.DataFrame) -> Sequence[Column]:
 
 
 def _headings(bounds: pd.DataFrame) -> "pd.Series[str]":
-    """Return the column heading of each bound, which is the label of its accountant; NaN for bounds that are not shown.
+    """Return the column heading of each bound: the label of its accountant, or NaN for bounds that are not shown.
 
-    A bound by the classic conversion of a Rényi curve to (ε, δ) is not shown if the same curve has a tight conversion.
-    The exception are data-dependent bounds that are not exact, because papers state them. Their heading ends in
-    `_CLASSIC`.
+    Bounds by the classic conversion of a Rényi curve to (ε, δ) are not shown if there are bounds by the tight
+    conversion. Data-dependent bounds that are not exact are an exception: papers state them by the classic conversion.
+    These are shown under a heading that ends in `_CLASSIC`.
     """
     labels = bounds["label"].where(bounds["label"] != "", bounds["accountant"])
     tight = bounds["conversion"] == Conversion.TIGHT
@@ -135,9 +135,9 @@ _COSTS = {"asked": "T_n", "epsilon": "ε_n of one query", "basic": "T_n·ε_n", 
 def build_teacher_costs(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per label set, number of queries and δ, with the ε of single teachers under local privacy.
 
-    For a teacher n, the columns contain the number T_n of queries that it answers, its ε_n per query, and its total ε
-    by basic and by tight composition. There are columns for the teachers with the least, median and largest T_n·ε_n.
-    Label sets whose queries were selected in rounds are left out.
+    Teacher n answers T_n queries with ε_n each. The columns contain T_n, ε_n, the total ε by basic composition
+    (T_n·ε_n), and the total ε by exact composition. There are columns for the teachers with the least, median and
+    largest T_n·ε_n. Label sets whose queries were selected in rounds are left out.
     """
     values = [f"{cost}_{which}" for cost in _COSTS for which in WHICH]
     frame = over_seeds(records.of_whole_pool().teacher_costs, SUBJECT, values)

@@ -72,8 +72,8 @@ def build_ensembles(records: Records, published: Published) -> pd.DataFrame:
 def of_ensembles(ensembles: pd.DataFrame, values: Sequence[str]) -> pd.DataFrame:
     """Return mean and standard deviation over the seeds of the columns `values`, one row per ensemble setting.
 
-    The result has columns `<value>_mean` and `<value>_std`. If `value` is itself a mean over teachers, its `_mean` is
-    left out: the mean of `teacher_accuracy_mean` is in the column `teacher_accuracy_mean`.
+    The result has columns `<value>_mean` and `<value>_std`. A value that is itself a mean over teachers, such as
+    `teacher_accuracy_mean`, becomes `teacher_accuracy_mean` and `teacher_accuracy_std`.
     """
     frame = over_seeds(ensembles, ENSEMBLE, values)
     return frame.rename(columns=lambda column: column.replace("_mean_", "_"))

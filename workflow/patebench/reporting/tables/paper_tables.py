@@ -38,8 +38,8 @@ def build_papers(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per paper, with a column per verdict: the number of the paper's printed numbers with this verdict.
 
     If several settings measured one printed number, the verdict that comes first in `Verdict` counts. Measurements on a
-    changed copy of a data set do not count. `short_otherwise` is the number of printed numbers with the verdict
-    reproduced or better that another setting falls short of.
+    changed copy of a data set do not count. `short_otherwise` is the number of printed numbers that count as reproduced
+    or better although another setting falls short.
     """
     frame = verdicts(records, published)
     frame = frame[frame["copy_of"].isna()]
@@ -87,7 +87,7 @@ def build_verdicts(records: Records, published: Published) -> pd.DataFrame:
 def _quantity_in_words(row: dict[Any, Any]) -> str:
     """Return as text which quantity the printed number in `row` measures, such as "student accuracy".
 
-    For a setting of the paper, this is the heading of the paper's column.
+    If a paper prints the number as a setting of its experiments, the text is the heading of its column in the paper.
     """
     return str(row["column"]) if row["quantity"] == "setting" else str(row["quantity"]).replace("_", " ")
 
@@ -136,10 +136,12 @@ _COMPARED = ("lnmax", "gnmax")
 def build_nzc_students(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per student setting and δ, to compare the students of NZC (Sun et al. 2020) with others.
 
-    A row contains the student's accuracy and three ε of its labels: as in the mechanism's paper, the smallest worst
-    case, and the smallest exact ε. Columns `published_…` contain the numbers that NZC prints. `true_label_accuracy_…`
-    is the accuracy of the best model trained on as many true labels as the student has queries. Only mechanisms for
-    which `_is_compared` is True are included, on data sets where a student learns from NZC's immutable noisy argmax.
+    A row contains the student's accuracy and three ε of its labels: the ε computed as in the mechanism's paper, the
+    smallest worst-case ε, and the smallest exact ε. Columns `published_…` contain the numbers that NZC prints.
+    `true_label_accuracy_…` is the accuracy of the best model trained on as many true labels as the student has queries.
+
+    Only mechanisms for which `_is_compared` is True are included, on data sets where a student learns from NZC's
+    immutable noisy argmax.
     """
     records = records.of_whole_pool()
     students, of_nzc = records.students, records.students["mechanism"].isin(IMMUTABLE)

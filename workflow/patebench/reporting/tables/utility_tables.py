@@ -143,7 +143,8 @@ def build_bits(records: Records, published: Published) -> pd.DataFrame:
 
     For `named_accuracy_…`, each cluster of the public pool gets its most frequent true label. If the queries of a
     student are centres of clusters, these clusters are used, otherwise the largest number of clusters in the run. For
-    `matched_accuracy_…`, there are as many clusters as classes, and each class is assigned to one cluster.
+    `matched_accuracy_…`, there are as many clusters as classes, and each class is assigned to one cluster. Splits
+    without clusters are left out.
     """
     frames = [frame.astype(object) for frame in (_students_bits(records), _models_bits(records))]
     rows = pd.concat(frames, ignore_index=True)
@@ -267,7 +268,7 @@ def join_tables(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _columns_at(target: float) -> dict[str, str]:
-    """Return the names of the columns for the ε `target`, by their general names: {"epsilon": "epsilon_at_1", …}."""
+    """Return the columns for the ε `target` by their general names, such as {"epsilon": "epsilon_at_1", …}."""
     named = {name: f"{name}_at_{target:g}" for name in ("epsilon", "seeds")}
     return named | {f"accuracy_{what}": f"accuracy_at_{target:g}_{what}" for what in ("mean", "std")}
 
@@ -335,9 +336,9 @@ def _students_equal_epsilon(records: Records) -> pd.DataFrame:
 
 
 def _append_added_records(frame: pd.DataFrame, by_record: "pd.Series[bool]") -> pd.DataFrame:
-    """Return `frame` with a second row for each row in which `by_record` is True, for adding or removing a record.
+    """Return `frame` with rows appended that state ε for one added or removed record.
 
-    The ε of this second row is the row's `add_or_remove`. Rows without this value get no second row.
+    A row is appended for each row in which `by_record` is True and `add_or_remove` has a value, which becomes the ε.
     """
     added = frame[frame["add_or_remove"].notna() & by_record]
     added = added.assign(adjacency=str(Adjacency.ADD_OR_REMOVE_RECORD), epsilon=added["add_or_remove"])
@@ -371,10 +372,10 @@ def _parameters_as_text(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
 
 
 def _add_differing_settings(frame: pd.DataFrame, settings: pd.DataFrame) -> pd.DataFrame:
-    """Return `frame` with longer texts in `learner`, so that rows with different `settings` become different methods.
+    """Return `frame` with `settings` added to the text in `learner`, so that different settings are different methods.
 
-    `settings` has the index of `frame`, and one column of text per setting. Settings that are equal in all rows of a
-    method are not added.
+    `settings` has the index of `frame`, and one column of text per setting. Only settings that differ between the rows
+    of a method are added.
     """
     learners = frame["learner"].copy()
     for _, group in frame.groupby(list(METHOD), dropna=False):
@@ -405,9 +406,10 @@ def _published_pairs(published: Published, records: Records) -> pd.DataFrame:
 
 
 def _name_learners(pairs: Sequence[tuple[Value, float]]) -> list[str]:
-    """Return a name for the learner of each pair (accuracy, ε) that papers print: the paper and its column heading.
+    """Return a name of the learner for each printed pair (accuracy, ε): the paper and the heading of its column.
 
-    If tables of a paper print different accuracies under one heading at the same ε, the name contains the table too.
+    If several tables of a paper print different accuracies under one heading at the same ε, the name contains the table
+    too.
     """
     columns = [(value.source, value.column, value.mechanism) for value, _ in pairs]
     cells: dict[tuple[object, ...], set[float]] = {}
