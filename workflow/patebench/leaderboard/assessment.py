@@ -253,10 +253,10 @@ def _usual_name(dataset: str) -> str:
 
 
 def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
-    """Return `entry` with the numbers of queries and teachers of its attached array, and the votes in this array.
+    """Return `entry` with the numbers of queries and teachers taken from its attached array, and the attached votes.
 
-    If the array contains labels, it has no number of teachers, and None is returned in place of votes. Raises
-    PatebenchError if the entry states other numbers.
+    If the array contains labels, only the number of queries is taken, and None is returned in place of votes. Raises
+    PatebenchError if the entry and its array disagree.
     """
     attachment, mechanism = entry.attachment, entry.mechanism
     assert attachment is not None
@@ -423,10 +423,10 @@ def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta
 
 
 def _accountant_steps(part: Steps, added: bool) -> SubsampledGaussian:
-    """Return `part` as a subsampled Gaussian mechanism for the accountant.
+    """Return the steps `part` of an entry as a subsampled Gaussian mechanism, as the accountant needs them.
 
-    With shuffled batches, one epoch counts as one step on all records. If `added` is True, neighbouring data sets
-    differ in one record that is added or removed. Otherwise, they differ in one record that is replaced by zero.
+    One epoch of shuffled batches becomes one step on all records. If `added` is True, neighbouring data sets differ in
+    one record that is added or removed. Otherwise, they differ in one record that is replaced by zero.
     """
     if part.sampling != "shuffled" or part.rate == 1:
         return SubsampledGaussian(part.noise, part.rate, part.steps)
@@ -437,7 +437,7 @@ def _accountant_steps(part: Steps, added: bool) -> SubsampledGaussian:
 
 
 def _table_mu(table: Table, unit: Unit, change: Change) -> tuple[float, str]:
-    """Return the μ for which all tables together are μ-GDP (Gaussian differentially private), and the theorem cited."""
+    """Return (μ, theorem): by this theorem, all tables together are μ-GDP (Gaussian differentially private)."""
     if unit is Unit.SHARD:
         raise _no_theorem("a table of records' votes", unit, change)
     squares = 1 if change is Change.ADDED_OR_REMOVED else 2 if table.non_negative or unit is Unit.LABEL else 4
@@ -453,7 +453,11 @@ def _table_mu(table: Table, unit: Unit, change: Change) -> tuple[float, str]:
 
 
 def _lower_bound(entry: Entry) -> float | None:
-    """Return a lower bound on the true ε that follows from the mechanism alone; None if none is known."""
+    """Return a lower bound on the true ε, computed from the mechanism and its parameters; None if none is known.
+
+    It is ∞ without effective noise. For votes, it is the exact ε of the worst pair of vote histograms that a search
+    finds.
+    """
     mechanism, privacy = entry.mechanism, entry.privacy
     if isinstance(mechanism, NoNoise):
         return math.inf
@@ -472,10 +476,10 @@ def _lower_bound(entry: Entry) -> float | None:
 
 
 def _find_data_dependence(entry: Entry, votes: Votes | None) -> Iterator[Problem]:
-    """Yield a problem if the ε claimed as worst case is at least a data-dependent ε, so it may depend on the votes.
+    """Yield a problem if the entry claims as worst case an ε that depends on the votes.
 
-    The data-dependent ε is that of `votes`; if they are None, that of unanimous votes. The caller must have found the
-    claimed ε to be below the worst-case ε.
+    This is concluded if the claimed ε is below the worst-case ε, which the caller must have checked, and at least as
+    large as a data-dependent ε. The data-dependent ε is that of `votes`; if they are None, that of unanimous votes.
     """
     mechanism = entry.mechanism
     if entry.claim.kind is not Kind.WORST_CASE or not isinstance(mechanism, VoteMechanism):

@@ -52,10 +52,10 @@ _CHIPS = {
 
 
 def rows_by_dataset(entries: Iterable[Assessed]) -> dict[str, list[Assessed]]:
-    """Return a dict from data set to its entries in the order of the leaderboard's tables, with ranks.
+    """Return the entries of each data set, in the order of the leaderboard's tables, with ranks.
 
     Ranked entries come first, sorted by unit of privacy and accuracy, then others by accuracy. Entries without an
-    accuracy are left out, and so are dominated entries: another entry of the same method, source, unit and status is at
+    accuracy are left out. An entry is also left out if another entry of the same method, source, unit and status is at
     least as accurate at the same or a smaller ε.
     """
     datasets: dict[str, list[Assessed]] = {}
@@ -145,9 +145,9 @@ def lead(rows: Sequence[Assessed], unit: str, target: float) -> str:
 def rank_over_datasets(datasets: Mapping[str, Sequence[Assessed]], unit: str, target: float) -> Ranks | None:
     """Return ranks of methods over several data sets, by the accuracy of their best entries with ε at most `target`.
 
-    Only ranked entries of `unit` count. Ranks need two or more data sets on which the same three or more methods have
-    an entry; otherwise, None is returned. Of several such choices of data sets, the one with the most pairs of data set
-    and method is used.
+    Only ranked entries of `unit` count. Methods are compared on data sets for which all of them have an entry. The data
+    sets are chosen such that the number of data sets times the number of methods is largest. Without at least two data
+    sets that share three methods, None is returned.
     """
     best = {
         (in_words(name), method): found.accuracy
@@ -271,7 +271,7 @@ def _points(rows: Sequence[Assessed]) -> tuple[list[float], list[float]]:
 
 
 def _notes(row: Assessed) -> list[str]:
-    """Return the codes of the row's problems as words, without repetition and without "not stated"."""
+    """Return the codes of the row's problems as words, each code once; the code `not-stated` is left out."""
     codes = dict.fromkeys(problem.code for problem in row.problems if problem.code != "not-stated")
     return [code.replace("-", " ") for code in codes]
 
@@ -320,7 +320,10 @@ def _facts(assessed: Assessed) -> Iterator[tuple[str, str]]:
 
 
 def _plain(content: Mapping[str, Any]) -> str:
-    """Return `content` as text, such as "type = votes, name = gnmax, sigma = 40"; nested objects lose their names."""
+    """Return `content` as text, such as "type = votes, name = gnmax, sigma = 40".
+
+    The content of nested objects and lists is included without their names, and None is left out.
+    """
     parts = []
     for name, value in content.items():
         if isinstance(value, Mapping):
@@ -379,7 +382,7 @@ def _values_page(evidence: pd.DataFrame, reference: Path) -> str:
 
 
 def _value_row(row: dict[Any, Any]) -> dict[str, Any]:
-    """Return `row`, which compares a published value with a kept run, with texts for the template added."""
+    """Return `row`, a row of `best_evidence`, with the texts added that the template of the published values shows."""
 
     def shown(value: float) -> str:
         return f"{100 * value:.2f} %" if is_accuracy(row["quantity"]) else f"{value:.4g}"

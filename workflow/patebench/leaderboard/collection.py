@@ -178,10 +178,10 @@ def kept_entries(root: Path) -> Iterator[Entry]:
 
 
 def _by_seed(archive: Path) -> dict[tuple[str, ...], dict[str, float]]:
-    """Return the accuracies of all students and private models of a kept run: a dict from model to accuracies by seed.
+    """Return the accuracies of all students and private models of a kept run as {model: {seed: accuracy}}.
 
     A model is identified by its values in the columns that `_SETTINGS` lists. `archive` contains the records of the
-    run.
+    run; without this file, the result is empty.
     """
     found: dict[tuple[str, ...], dict[str, float]] = {}
     if not archive.is_file():
