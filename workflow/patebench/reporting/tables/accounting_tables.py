@@ -64,9 +64,9 @@ def accountants_columns(frame: pd.DataFrame) -> Sequence[Column]:
 def _headings(bounds: pd.DataFrame) -> "pd.Series[str]":
     """Return the column heading of each bound: the label of its accountant, or NaN for bounds that are not shown.
 
-    Bounds by the classic conversion of a Rényi curve to (ε, δ) are not shown if there are bounds by the tight
-    conversion. Data-dependent bounds that are not exact are an exception: papers state them by the classic conversion.
-    These are shown under a heading that ends in `_CLASSIC`.
+    Bounds by the classic conversion of a Rényi curve to (ε, δ) are not shown if the same accountant has bounds of the
+    same kind by the tight conversion. Data-dependent bounds that are not exact are an exception: papers state them by
+    the classic conversion. These are shown under a heading that ends in `_CLASSIC`.
     """
     labels = bounds["label"].where(bounds["label"] != "", bounds["accountant"])
     tight = bounds["conversion"] == Conversion.TIGHT
