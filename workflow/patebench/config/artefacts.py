@@ -40,8 +40,8 @@ class Data:
     classes : number or names of the classes, if declared.
     copy_of : built-in data set of which this one is a modified copy, or None.
     declared : pairs of a configuration key ("table" or "images") and its value as JSON text.
-    names_owners : True if a column of a declared table contains the owner of each record; None if this depends on
-        columns of an index or arrays of a file.
+    names_owners : True if a declared table has an owner column. None for an index or an .npz file, which may contain
+        owners but is not read here. Otherwise False.
     features : encoders whose outputs replace the images; () to keep the images.
     long_tail : numbers of private samples of the first and of the last class. From class to class, the numbers fall
         exponentially. None to use all samples.
@@ -93,10 +93,10 @@ class Ensemble:
     ----------
     teachers : number of teachers.
     partition : assignment of the private samples to the teachers.
-    training : model of the teachers and its training. For imported votes, it contains only their name.
+    training : model of the teachers and its training. For imported votes, the model is the name of the votes.
     work : number of teachers per training job, and the teachers' outputs to store beside their votes.
-    queries : strategy and number of the queries if they are selected before any teacher votes, else None. The teachers
-        then vote on the whole pool, or on queries that are selected in rounds (see `votes_in_rounds`).
+    queries : strategy and number of the queries that are selected before any teacher votes. None if the teachers vote
+        on the whole pool or in rounds of active learning (see `votes_in_rounds`).
     imported : name and classes of votes that are read from a file, or None for trained teachers.
     """
 
@@ -265,9 +265,9 @@ class LabelSet:
 
     @property
     def read_by_features(self) -> bool:
-        """Return True if students need the pool's features to derive labels from a released table of noisy counts.
+        """Return True if students need the pool's features to derive labels from the released table of noisy counts.
 
-        Each query in the table represents the samples of the pool that are nearer to it than to other queries.
+        In such a table, each query represents the samples of the pool that are nearer to it than to any other query.
         """
         ensemble = self.ensemble
         by_features = ensemble.queries is not None and ensemble.training.neighbours is None
@@ -293,7 +293,7 @@ def _mode_part(mode: Mode) -> str | None:
 class Experiment:
     """Label sets and ensembles of one experiment for all its seeds.
 
-    Both are dicts that serve as ordered sets: only their keys are used.
+    `label_sets` and `ensembles` are dicts that serve as ordered sets: only their keys are used.
     """
 
     name: str

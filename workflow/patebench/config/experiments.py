@@ -68,7 +68,7 @@ _CLUSTERS, _NEIGHBOURS = "prototypes", "random"
 
 
 class Agreement:
-    """Settings that folder names do not contain, such as δ, kept to detect experiments that disagree on them.
+    """Record of settings that folder names do not contain, such as δ, to detect experiments that disagree on them.
 
     Two experiments with the same folder for an artefact share this artefact, so they must agree on these settings.
     """
@@ -113,7 +113,7 @@ def expand(
 
 @dataclass(frozen=True)
 class _Expansion:
-    """Builder that adds the artefacts of one experiment to `run`; it is used once per number in the key `queries`."""
+    """Builder that adds the artefacts of one experiment to `run`, for one number of `selected` queries."""
 
     run: Run
     own: Mapping[str, Data]
@@ -236,8 +236,9 @@ class _Expansion:
     def _supported_mechanism(self, setting: Setting, teachers: set[int] | None = None) -> Mechanism:
         """Return the mechanism of `setting`; raise PatebenchError if it does not support this experiment.
 
-        Experiments may use releases, abstaining teachers, weighted votes, or privacy for labels alone. Abstentions and
-        weights are determined from the ensembles whose number of teachers is in `teachers`, by default from all.
+        Not every mechanism supports releases, abstaining teachers, weighted votes, or privacy of labels alone. The
+        models of the ensembles determine whether teachers abstain or votes have weights. Only ensembles whose number
+        of teachers is in `teachers` count, by default all.
         """
         if self.run.mode is Mode.RELEASE:
             check_releasable(setting.mechanism, MECHANISMS.load(setting.mechanism))
@@ -330,7 +331,7 @@ class _Expansion:
             raise PatebenchError(line, code="release", where=where)
 
     def _check_whole_pool(self, where: str, why: str = "the teachers must vote on the whole pool") -> None:
-        """Raise PatebenchError if the key `where` needs votes on the whole pool, but teachers vote on selected queries.
+        """Raise PatebenchError if teachers vote on selected queries only, so the key `where` cannot be used.
 
         `why` is the reason in the message.
         """
@@ -339,10 +340,11 @@ class _Expansion:
             raise PatebenchError(line, code="queries", where=where)
 
     def _accounted_queries(self, where: str, numbers: Sequence[int] | None, accounted: Sequence[int]) -> Sequence[int]:
-        """Return the numbers of queries that students or audits use: `numbers`, by default the largest in `accounted`.
+        """Return the numbers of queries for which students or audits are made.
 
-        `accounted` contains the numbers of queries for which ε is computed. Raises PatebenchError, with the key
-        `where`, if one of `numbers` is not among them.
+        These are `numbers`, the list at the key `queries` of `where`. Without it, the result is the largest number in
+        `accounted`, the numbers of queries for which ε is computed. Raises PatebenchError if one of `numbers` is not
+        in `accounted`.
         """
         for path, count in _keyed_values(f"{where}.queries", numbers or ()):
             check_among(path, count, accounted, "among this experiment's accounting.queries")
@@ -551,7 +553,7 @@ def _keyed_entries(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
 def _keyed_values(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
     """Return pairs of key and value for the list `values` at the key `where`.
 
-    A single value has the key `where` itself, since it may be written without a list.
+    If there is only one value, its key is `where`, since it may be written without a list.
     """
     return [(where, values[0])] if len(values) == 1 else _keyed_entries(where, values)
 
@@ -594,7 +596,11 @@ def _selections(
 
 
 def _check_hints(where: str, ensemble: Ensemble, grid: Iterable[PetdlParameters]) -> None:
-    """Raise PatebenchError if `ensemble` does not store the teachers' outputs that a form of PET-DL in `grid` needs."""
+    """Raise PatebenchError if `ensemble` does not store the teachers' outputs from which students of PET-DL learn.
+
+    These are each teacher's probabilities and, if an entry of `grid` has epochs of hint learning, its hints (outputs of
+    an inner layer).
+    """
     kept = ensemble.work.hints
     if kept is None:
         line = (
@@ -619,7 +625,10 @@ def _select_ensembles(where: str, teachers: Sequence[int] | None, ensembles: Seq
 
 
 def _check_protects(where: str, settings: EnsembleSettings, partition: PartitionParameters) -> None:
-    """Raise PatebenchError if a release with `partition` would protect nobody or leak which classes a shard lacks."""
+    """Raise PatebenchError if `partition` cannot be used in a release.
+
+    It may protect nobody, or its option `every_class` may stop the run and thereby leak which classes a shard lacks.
+    """
     if not PARTITIONS.fact(partition.strategy, "protects"):
         # The strategy is a separate key if there are other settings.
         own_key = ".strategy" if settings.partition.model_fields_set - {"strategy"} else ""

@@ -52,18 +52,19 @@ class Run:
     options : output file → options of its command. For a rule with several outputs, the key is the first output.
     jobs : names of all jobs, such as `stage/folder`.
     chunks : folder of votes → ranges of teacher numbers, such as "0-24"; one job trains the teachers of one range.
-    selections : ensemble → name of the selection of its queries before the teachers vote; a list of at most one name.
+    selections : ensemble → name of the folder of its queries, if they are selected before the teachers vote; a list of
+        one name.
     uses_features, uses_encoder : files (votes, queries, students, models) made with the pool's features or encoder.
     label_splits : splits whose pool consists of training samples, of which only the labels are private.
     own_files : data set, split or ensemble → the user's own files that its job reads: samples, an encoder, owners of
         samples, or imported votes.
     without_pool : ensembles with imported votes on unknown samples, which have no true labels.
     audited_votes : audit → imported votes; the audit reads the number of classes from them if no data set is loaded.
-    gathered : folder of votes → kind ("labels", "students" or "distilled") → folders of the results to collect, as
-        paths below the folder of votes. They are the keys of a dict whose values are None.
+    gathered : folder of votes → kind of result ("labels", "students" or "distilled") → folders of the results to
+        collect, as paths below the folder of votes. The innermost dict serves as an ordered set: its values are None.
     records : kind of record, such as "audits" → files from which figures and tables are made.
-    contents : subject of figures and tables, such as "students" or "pool" → pairs of a data set and a value. For a
-        subject that is a setting, such as the size of the pool, the value is that of the setting; otherwise it is None.
+    contents : subject of figures and tables → pairs (data set, value). If the subject is a setting, such as "pool",
+        the pairs contain the values of this setting. For any other subject, such as "students", the value is None.
     copies : modified data set → built-in data set of which it is a copy.
     modes : labels file → "seeded" or "release".
     warnings : settings that are valid but probably not intended, each with the path of its key.
@@ -123,11 +124,11 @@ class Run:
         return {kind: [f"{self.results}/{path}" for path in self.records.get(kind, [])] for kind in kinds}
 
     def with_content(self, registry: Registry) -> list[str]:
-        """Return the names in `registry` of the figures or tables for which this run has results, in the same order.
+        """Return the names of those figures or tables in `registry` for which this run has results, in the same order.
 
-        The fact `needs` of a figure or table lists subjects, and the run must have results on one of them. The fact
-        `varies` names a setting, such as "pool", and the run must contain two values of it for one data set. An entry
-        without these facts is always returned.
+        A figure or table may list subjects as its fact `needs`. The run must then have results on at least one of them.
+        It may also name a setting, such as "pool", as its fact `varies`. The run must then contain two values of this
+        setting for one data set. A figure or table without these facts is always returned.
         """
         return [name for name in registry if self._has_content(registry, name)]
 
@@ -401,10 +402,10 @@ class Run:
             files.add(file)
 
     def _add_collection(self, voters: str, kind: str = "", name: str = "") -> None:
-        """Add the job that writes all results made from the votes in the folder `voters` to one file.
+        """Add the job that collects all results made from the votes in the folder `voters` in one file.
 
-        `name` is the folder of one such result, and `kind` its kind: "labels", "students" or "distilled". If both are
-        empty, only the votes are collected.
+        The result in the folder `name`, of the kind "labels", "students" or "distilled", is added to these results. If
+        `kind` and `name` are empty, no result is added.
         """
         kinds = self.gathered.setdefault(voters, {})
         below = name.removeprefix(voters).lstrip("/")

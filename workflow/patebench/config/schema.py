@@ -50,7 +50,7 @@ def page() -> str:
 
 
 def _simplified(part: Any) -> Any:
-    """Return pydantic's schema `part` in a simpler form for editors; one value may replace a list."""
+    """Return pydantic's schema `part` in a simpler form for editors, with a single value allowed in place of a list."""
     if isinstance(part, list):
         return [_simplified(entry) for entry in part]
     if not isinstance(part, dict):

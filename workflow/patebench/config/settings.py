@@ -173,7 +173,10 @@ class DatasetSettings(ClassParameters):
 
     @property
     def names_owners(self) -> bool | None:
-        """Return True if the data set names the owner of each record, and None if only its file says that."""
+        """Return True if a declared table has an owner column, and False if the data have no owners.
+
+        For an index or an .npz file, which may contain owners, return None.
+        """
         if self.index is not None or self.loader == "npz":
             return None
         return self.table is not None and self.table.owner is not None
@@ -197,8 +200,8 @@ class EnsembleSettings(TrainingParameters, TeacherParameters):
     def training(self) -> TrainingParameters:
         """Return the training parameters alone.
 
-        For a model without a recipe, such as a random forest, an omitted `recipe` is set to the default of
-        `TrainingParameters`.
+        The default recipe of ensembles is only for models that have recipes. For any other model, such as a random
+        forest, an omitted `recipe` is set to the default of `TrainingParameters`.
         """
         training = super().training
         if "recipe" in self.model_fields_set or by_recipe(self.model):
