@@ -78,9 +78,9 @@ _TEACHERS = 100
 def large_delta(delta: float, teachers: int | None, records: int | None = None) -> str | None:
     """Return a warning if `delta` is so large that (ε, δ) may protect nobody, else None.
 
-    This is the case if δ is at least 1/`teachers` or 1/`records`: publishing the whole shard of one of n teachers,
-    drawn at random, is (0, 1/n)-private, and so is publishing one of n records. If both numbers are None, 100 teachers
-    are assumed. The message does not contain the number of records, since it may be private.
+    Publishing the whole shard of one of n teachers, drawn at random, satisfies (0, 1/n)-differential privacy, so δ
+    should be below 1/`teachers`. For the same reason, it should be below 1/`records`. If both numbers are None, 100
+    teachers are assumed. The message does not contain the number of records, since it may be private.
     """
     # Configurations and options keep 12 digits of δ, which may round 1/n down.
     delta = check_delta(delta) * (1 + 1e-11)

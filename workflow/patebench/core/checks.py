@@ -20,9 +20,10 @@ MOST_CLASSES = 1_000_000
 
 
 def check_array(name: str, values: ArrayLike) -> NDArray[Any]:
-    """Return `values` as an array; raise PatebenchError if a DataFrame contains text or missing values.
+    """Return `values` as an array.
 
-    `name` stands for the values in the message, as in all checks of this module.
+    Raises PatebenchError if they cannot be converted, or if a DataFrame contains text or missing values. `name` stands
+    for the values in the message, as in all checks of this module.
     """
     if (frame := frame_of(values)) is not None:
         return _frame_values(name, frame)

@@ -93,11 +93,13 @@ class Entropy:
 
 
 class Rehearsal(Entropy):
-    """Source of extreme constant values, used to check all noise scales of a mechanism before it draws real noise.
+    """Source of extreme constants instead of noise, to check all noise scales of a mechanism before it draws noise.
 
     If `most` is True, every noise value is 2⁴⁰ and every uniform number is 0. Otherwise, every noise value is −2⁴⁰ (2⁴⁰
-    if exponential) and every uniform number is 1 − 2⁻⁵³. An invalid scale raises the same error as in `Entropy`. A
-    mechanism may draw some noise only if an earlier value passes a threshold, so run it once with each value of `most`.
+    if exponential) and every uniform number is 1 − 2⁻⁵³. An invalid scale raises the same error as in `Entropy`.
+
+    Run the mechanism once with each value of `most`: whether it draws further noise may depend on whether an earlier
+    noisy value exceeds a threshold.
     """
 
     def __init__(self, most: bool) -> None:
@@ -178,7 +180,7 @@ class Draws:
         return Mode.RELEASE if self.seed is None else Mode.SEEDED
 
     def source(self, *names: str | int) -> Source:
-        """Return the random source for the purpose `names` in the stage; other purposes get independent sources."""
+        """Return the random source for one purpose, such as "masks"; sources for different purposes are independent."""
         return Entropy() if self.seed is None else seeds.generator(self.seed, str(self.stream), *names)
 
 

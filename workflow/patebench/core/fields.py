@@ -108,8 +108,8 @@ class Parameters(BaseModel):
     def parts(self, *left_out: str) -> list[Part]:
         """Return the parts of the folder name of these parameters; `core.spelling.slug` joins them.
 
-        A text value is a part itself, None stays None, and any other value becomes a pair of name and value. Parameters
-        named in `left_out` or marked `NOT_IN_PATH` give no part.
+        There is one part for each parameter: its value if this is text or None, otherwise the pair (name, value).
+        Parameters named in `left_out` or marked `NOT_IN_PATH` have no part.
         """
         names = [name for name, field in type(self).model_fields.items() if name not in left_out and _in_path(field)]
         values = {name: getattr(self, name) for name in names}
@@ -292,7 +292,7 @@ Series = Annotated[tuple[T, ...], Field(min_length=1), BeforeValidator(listed)]
 
 
 def single_kind(field: FieldInfo) -> Any:
-    """Return the type of one value of a model's `field`, with its limits (such as ≥ 1) and without None."""
+    """Return the type of a model's `field` without None; an `Annotated` type if the field has limits, such as ≥ 1."""
     kinds = get_args(field.annotation) if get_origin(field.annotation) in (Union, UnionType) else (field.annotation,)
     kind = next(kind for kind in kinds if kind is not NoneType)
     return Annotated[(kind, *field.metadata)] if field.metadata else kind

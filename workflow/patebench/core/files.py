@@ -97,10 +97,10 @@ class Artefact:
         return self.arrays[name]
 
     def require(self, entry: str, expected: object, other: str) -> None:
-        """Raise ArtefactError unless the metadata entry `entry` equals `expected`, the value in another artefact.
+        """Raise ArtefactError unless the metadata entry `entry` equals `expected`, a value from another artefact.
 
-        The value is usually a digest, by which the two artefacts belong together. `other` names the other artefact in
-        the message.
+        The value is usually a digest; if the digests differ, the two artefacts do not belong together. `other` names
+        the other artefact in the message.
         """
         if self.meta.get(entry) != expected:
             fix = "give files of one release" if self.meta.get("mode") == "release" else None
