@@ -123,7 +123,8 @@ def check_in_place(source: Artefact) -> None:
     """Raise ArtefactError if a file of votes (CHUNK or VOTES) was copied here from another run or data set.
 
     The file stores the digests of its partition and pool. They are compared with partition.npz and pool.npz in its
-    folder or the nearest folder above. A missing file is not compared, and neither are votes from a table.
+    folder or the nearest folder above. There is no comparison with a missing or damaged file, nor for votes that were
+    read from a table.
     """
     for parent, layout in (("partition", PARTITION), ("pool", POOL)):
         path = nearest_file(source.path.parent, f"{parent}.npz")
@@ -240,7 +241,7 @@ def check_pool_protection(pool: Artefact, partition: Artefact | None = None, *, 
 
 
 def partition_facts(source: Artefact) -> dict[str, Any]:
-    """Return metadata on the partition of `source` that labels store: its rule, and what it protects.
+    """Return the metadata of labels on the partition of `source`: its strategy, and the changes that it protects.
 
     `source` is a PARTITION, or a CHUNK or VOTES made with one. The keys are `PARTITION_FACTS`. The values are None for
     votes without a partition, such as a table.
@@ -252,9 +253,9 @@ def partition_facts(source: Artefact) -> dict[str, Any]:
 def check_drawn_from(labels: Artefact, source: Artefact, votes: Votes) -> None:
     """Raise ArtefactError if the metadata of LABELS show that the labels were not drawn from `votes`.
 
-    `source` is the artefact with these votes. Labels with noise from a seed store the digest of their votes. Labels of
-    a release or of secure aggregation store no digest. For these, other votes pass if pool, number of classes, number
-    of teachers, partition and way of voting are the same.
+    `source` is the artefact with these votes. The labels must state the same pool, number of classes, number of
+    teachers, partition and way of voting. Labels with seeded noise also state the digest of their votes. Labels of a
+    release or of secure aggregation do not, so other votes with the same metadata are not detected.
     """
     stored = {**labels.meta, "teachers": labels.meta.get("ensemble", labels.meta["teachers"])}
     held = {
@@ -330,7 +331,7 @@ class Selected:
     def read(cls, paths: Sequence[Path], votes: Artefact) -> "Selected":
         """Read the QUERIES files `paths` of successive rounds, and find their queries in `votes`.
 
-        If the votes were made in n rounds and m files are given, these must be the files of the last m rounds.
+        If the votes were made in rounds, the rounds of `paths` must be the last ones.
         """
         files = [read_arrays(path, QUERIES) for path in paths]
         for file in files:

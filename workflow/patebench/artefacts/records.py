@@ -59,10 +59,10 @@ def select_present(content: Facts, names: Iterable[str]) -> Facts:
 def split_columns(path: Path, content: Facts) -> Facts:
     """Return the columns of a record that describe the split of an artefact, such as data set, seed and pool.
 
-    `pool` is the size of the pool. `split` is the name of the split, `setting` this name without the seed, and
-    `beside_pool` without seed and size of the pool. `encoder_data` names the public data, besides the pool, on which
-    the encoder was trained. If the samples of the data set are features, `features_data` names the data on which these
-    were learnt.
+    `pool` is the size of the pool. `split` is the name of the split. `setting` is the same without the seed, and
+    `beside_pool` without the seed and the size of the pool. `encoder_data` names the public data, besides the pool, on
+    which the encoder was trained. If the samples of the data set are features, `features_data` names the data on which
+    the encoder of these features was trained.
     """
     facts = select_entries(path, content, ("dataset", "seed", "split"))
     cut = _read(path, SplitParameters, facts["split"], "split")
@@ -74,7 +74,7 @@ def split_columns(path: Path, content: Facts) -> Facts:
 
 
 def training_slug(path: Path, content: Facts) -> str:
-    """Return the slug (name in tables and folders) of a model's training parameters that differ from defaults."""
+    """Return the slug of a model's training parameters, which names them in tables and folders."""
     return _training(path, content).slug
 
 
@@ -98,7 +98,7 @@ def baseline_record(path: Path, content: Facts) -> Facts:
 
 
 def naming_record(path: Path, content: Facts) -> Facts:
-    """Return the record (kind "naming") of the accuracy of one label per cluster, chosen by true labels."""
+    """Return the record (kind "naming") of the public reference, which labels clusters of the pool by true labels."""
     facts = select_entries(path, content, ("clusters", "accuracy", "accuracy_pool", "matched_accuracy"))
     return {"record": "naming", **split_columns(path, content), **facts, **select_present(content, BESIDE_ACCURACY)}
 
@@ -118,9 +118,9 @@ def private_model_records(path: Path, content: Facts) -> list[Facts]:
 
 
 def student_slug(path: Path, content: Facts, *, whole_pool: bool) -> str:
-    """Return the slug of a student's method and options and, with `whole_pool`, its number of queries.
+    """Return the slug of a student: its method, its options and, if `whole_pool` is True, its number of queries.
 
-    `whole_pool` is True if queries were not selected in rounds; students may then learn from different numbers of
+    `whole_pool` is True if queries were not selected in rounds, so that students may learn from different numbers of
     queries.
     """
     config = _read(path, StudentParameters, content["config"], "config")

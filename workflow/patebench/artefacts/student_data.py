@@ -23,9 +23,10 @@ def student_data(
 ) -> StudentData:
     """Return the data that a student learns from: the pool `samples` and the first `queries` labels in `released`.
 
-    If a table of noisy counts was released, the result contains this table (`whole_table`), or labels decoded from it.
-    With the `features` of the pool, labels are decoded for all queries jointly; otherwise, for each query separately.
-    Decoded labels with a probability below 1/2 are left out, except in classes with few other labels (see `hidden`).
+    If a table of noisy counts was released, labels are decoded from it: for all queries jointly if the `features` of
+    the pool are given, otherwise for each query separately. Decoded labels with a probability below 1/2 are left out,
+    except in classes with few other labels (see `hidden`). If `whole_table` is True, no labels are decoded, and the
+    result contains the table itself.
     """
     check_together(pool=samples, labels=released, features=features)
     released_labels = released["labels"]
@@ -72,8 +73,9 @@ def student_data(
 def _noisy_table(released: Artefact, positions: NDArray[np.integer]) -> NoisyTable:
     """Return the released table of noisy counts, for a student that learns from the whole table.
 
-    `positions` (queries,) are the positions of the used queries in the pool. Raises ArtefactError if there is no table
-    of votes by public features, if it has no noise, or if not all of its queries or of the records' votes are used.
+    `positions` (queries,) are the positions of the used queries in the pool. Raises ArtefactError if `released` has
+    no table of records' votes on their nearest queries, or a table without noise. Also raises it if queries of the
+    table are not used, or if the mechanism does not count all votes of a record.
     """
     if "noisy_counts" not in released.arrays or "neighbours" not in released.meta or released.meta["rounds"]:
         raise ArtefactError(

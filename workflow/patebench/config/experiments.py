@@ -413,7 +413,7 @@ class _Expansion:
             chosen = _select_ensembles(where, settings.teachers, ensembles)
             grid = self._combinations(where, settings, PetdlParameters)
             for ensemble in chosen:
-                _check_hints(where, ensemble, grid)
+                _check_stored_outputs(where, ensemble, grid)
                 for parameters in grid:
                     self.run.add_petdl(ensemble, parameters)
                 self.experiment.ensembles[ensemble] = None
@@ -456,7 +456,7 @@ class _Expansion:
                 line = f"'{method_entry.method}' protects {unit} ({self.where}.protects)"
                 raise PatebenchError(f"{line}; leave the method out", code="labels", where=f"{where}.method")
             numbers = {key: getattr(method_entry, key) for key in ("prototypes", "candidates", "clusters")}
-            # Fewer candidates than the default are used in a small pool, but clusters have samples of their own.
+            # A small pool reduces the default number of candidates, but not that of clusters, which must be checked.
             numbers["clusters"] = numbers["clusters"] or getattr(
                 FEATURE_METHODS.load(method_entry.method), "clusters", None
             )
@@ -595,7 +595,7 @@ def _selections(
         yield previous
 
 
-def _check_hints(where: str, ensemble: Ensemble, grid: Iterable[PetdlParameters]) -> None:
+def _check_stored_outputs(where: str, ensemble: Ensemble, grid: Iterable[PetdlParameters]) -> None:
     """Raise PatebenchError if `ensemble` does not store the teachers' outputs from which students of PET-DL learn.
 
     These are each teacher's probabilities and, if an entry of `grid` has epochs of hint learning, its hints (outputs of

@@ -72,7 +72,7 @@ def _read(root: Path, name: str) -> LabelledSamples:
 
 
 def _fetch(path: Path) -> None:
-    """Download a file of Adult to `path`, under its own name; an interrupted download leaves no partial file."""
+    """Download the file `path.name` of Adult to `path`; an interrupted download leaves no partial file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=path.parent) as folder:
         torchvision_datasets().utils.download_url(URL + path.name, folder, path.name, SOURCE.files[path.name])

@@ -38,9 +38,10 @@ def hash_samples(x: NDArray[Any]) -> NDArray[np.uint64]:
 def order_by_content(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.intp]:
     """Return the positions (samples,) that sort samples by a hash of their content, independently of their labels.
 
-    If only labels are private, samples are sorted in this way before anything public is computed, since the order of a
-    loader may reveal labels. The hashed samples are `arrays["images"]` if `x` contains features of these images,
-    otherwise `arrays["x"]`. Raises PatebenchError for identical samples, whose order could depend on their labels.
+    Use this order if only labels are private, since the order in which a loader returns samples may reveal labels.
+    `arrays` are the arrays of a data set. The hashed content is `arrays["images"]` if `x` contains features of these
+    images, otherwise `arrays["x"]`. Raises PatebenchError for identical samples, whose order could depend on their
+    labels.
     """
     hashes = hash_samples(arrays.get("images", arrays["x"]))
     order = np.argsort(hashes, kind="stable")

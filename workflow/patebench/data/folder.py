@@ -121,12 +121,13 @@ def load(
 
 
 def unlike_others(copies: Path, private: str | None = None, **others: str) -> Iterator[tuple[str, str, Path]]:
-    """Yield two copies of the private folder, each with an added image, to test that public outputs stay the same.
+    """Yield two changed copies of the folder `private`, to test that public outputs do not depend on private images.
 
-    The added image is red; in the second copy, it is in a new class folder. The stage `adjacency` runs on each copy and
-    compares public outputs with those of the original folder. Yields tuples of the kind of change, its description, and
-    the path of the copy, a folder of links below `copies`. Yields nothing if an index lists the images. Other options
-    of `load` are ignored.
+    Each copy contains an additional red image: the first in an existing class folder, the second in a new one. The
+    stage `adjacency` runs on each copy and compares its public outputs with those of the original folder.
+
+    Yields tuples of the kind of change, its description, and the path of the copy, which is a folder of links below
+    `copies`. Yields nothing if an index lists the images. Other options of `load` are ignored.
     """
     if private is None:
         return

@@ -127,13 +127,14 @@ def _note_people(
 
 
 def unlike_others(copies: Path, private: str, table: str, public: str | None = None) -> Iterator[tuple[str, str, Path]]:
-    """Yield changed copies of the private table, to test that public outputs stay the same.
+    """Yield changed copies of the table `private`, to test that public outputs do not depend on private records.
 
-    In the first copy, a person or record is missing; in the second, a record has values that no other record has. The
-    stage `adjacency` runs on each copy and compares public outputs with those of the original table. Yields tuples of
-    the kind of change, its description, and the path of the copy in the folder `copies`. If a hash of each record
-    decides whether it is public (no owner column), the second copy is left out, since the changed record could become
-    public.
+    The first copy lacks one private record or, with an owner column, all records of one owner. In the second copy, a
+    private record has values that no other record has. The second copy is left out if a hash of each record decides
+    whether it is public, since the changed record could become public. The stage `adjacency` runs on each copy and
+    compares its public outputs with those of the original table.
+
+    Yields tuples of the kind of change, its description, and the path of the copy in the folder `copies`.
     """
     declared, path = TableDeclaration.read(table, "table"), Path(private)
     frame = read_frame(path, declared.missing_values).astype(object)

@@ -92,8 +92,9 @@ PARTITIONS.add(
 def protected(strategy: str, own_rows: bool) -> tuple[Sequence[Change], str]:
     """Return the changes that alter at most one shard under the partition `strategy`, and a text that describes them.
 
-    `own_rows` is True if each record has an identifying row. If False, rows are positions, and adding or removing a
-    record moves others. A strategy that hashes rows then protects only against the same changes as "iid".
+    `own_rows` is True if each record has an identifying row number. If False, row numbers are positions, and adding or
+    removing a record changes those of other records. A strategy that hashes row numbers then protects only against the
+    changes against which "iid" protects.
     """
     if Change.ADD in PARTITIONS.fact(strategy, "protects") and not own_rows:
         strategy = default_strategy(Mode.SEEDED)

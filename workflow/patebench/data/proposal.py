@@ -171,9 +171,10 @@ def _feature(column: "pd.Series[Any]") -> str | None:
 
 
 def _round_outwards(low: float, high: float, side: int) -> str:
-    """Return a round number about a tenth of the range above `high` (`side` = 1) or below `low` (`side` = −1).
+    """Return a round bound as text, with a margin of about a tenth of the range from `low` to `high`.
 
-    The number below `low` is negative only if `low` is.
+    It is an upper bound, above `high`, if `side` is 1, and a lower bound, below `low`, if `side` is −1. A lower bound
+    is negative only if `low` is.
     """
     width = high - low
     step = 10.0 ** math.floor(math.log10(width)) / 2
