@@ -97,6 +97,8 @@ def load(
     ------
     ArtefactError
         For an invalid file; one error names all unreadable images.
+    PatebenchError
+        Unless either both folders or an index are given.
     """
     parameters, notes = ImageParameters.read(images, "images"), list[str]()
     private_images, public_images, names = _list_images(private, public, index, class_names, notes)

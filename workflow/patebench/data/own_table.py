@@ -51,6 +51,8 @@ def load(
     ------
     ArtefactError
         For an invalid value; the message names the file, the record (counted from 1 after the header) and the column.
+    PatebenchError
+        If the declaration is invalid, or unless exactly one of `public` and `table.public_share` is given.
     """
     declared = TableDeclaration.read(table, "table")
     if (public is None) == (declared.public_share is None):
