@@ -87,7 +87,7 @@ def encoder_class(name: str) -> "type[Encoder]":
 
 
 def check_input(encoder: str, shape: tuple[int, ...]) -> None:
-    """Raise PatebenchError if `encoder` does not read samples of `shape`, (features,) or (channels, height, width)."""
+    """Raise PatebenchError if `encoder` cannot read samples of `shape`, (features,) or (channels, height, width)."""
     reads = ENCODERS.fact(encoder, "reads") if encoder in ENCODERS else "images"
     if reads is not None and (len(shape) == 3) != (reads == "images"):
         raise PatebenchError(
@@ -114,7 +114,10 @@ def one_by_one(
 
 
 class Encoder(ABC):
-    """Public map from samples of one `shape` to vectors of at most unit length, learnt from a public pool only."""
+    """Base class of encoders, which map samples of one `shape` to feature vectors of at most unit length.
+
+    An encoder is learnt from public data only, so it is public itself.
+    """
 
     #: Name of the encoder in `ENCODERS`.
     kind: ClassVar[str]
@@ -143,8 +146,8 @@ class Encoder(ABC):
     def features_alone(self, x: NDArray[Any], report: Report = silent) -> NDArray[np.float64]:
         """Return the features (records, features) of private records `x`, each computed independently of the others.
 
-        No record therefore changes the features of another, not even by rounding. Features that are not finite are
-        replaced by the zero vector, as the noise is scaled for vectors of at most unit length.
+        No record therefore changes the features of another, not even by rounding. A vector that is not finite becomes
+        the zero vector, because the noise is calibrated to vectors of at most unit length.
         """
         if self.exact:
             features = self.features(x)

@@ -67,16 +67,16 @@ def nearest(vectors: NDArray[np.floating], centres: Array) -> NDArray[np.intp]:
 
 
 def _block_distances(vectors: NDArray[np.floating], points: NDArray[np.floating]) -> Iterator[tuple[slice, Array]]:
-    """Yield, for each block of `vectors`, the slice of its rows and their squared distances to `points`.
+    """Yield, for each block of `vectors`, the slice of its rows and their squared distances (rows, points) to `points`.
 
-    Distances are in squared grid units, less a constant per row.
+    Distances are in squared grid units. The squared norm of each vector is left out, as it does not change which points
+    are nearest.
     """
     points = on_grid(points)
     square = np.square(points).sum(axis=1)
     block = max(1, _CELLS // len(points))
     for start in range(0, len(vectors), block):
         rows = slice(start, start + block)
-        # Distances are in squared grid units, less a constant per vector.
         yield rows, square - 2 * (on_grid(vectors[rows]) @ points.T)
 
 
@@ -95,8 +95,8 @@ def queries_voted_on(
     vectors : (samples, features) array
     features : (pool, features) array of the pool
     queries : (queries,) positions in the pool
-    neighbours : number of nearest queries, returned in no particular order; if None, only the query in whose cell the
-        vector is
+    neighbours : number of nearest queries, returned in no particular order; if None, a record votes only on the
+        query of its cell
     """
     if neighbours is None:
         return nearest(vectors, centres(features, queries))[:, None]
@@ -127,11 +127,12 @@ def record_votes(
     shape: tuple[int, int],
     classes: int,
 ) -> NDArray[np.integer]:
-    """Return the vote matrix, of `shape` (teachers, queries), if teachers vote with the labels of their records.
+    """Return the vote matrix (teachers, queries), in which each teacher votes with the labels of its records.
 
-    `teacher`, `query` and `label` (records,) are the teacher, the query and the label of each record. If several
-    records of a teacher have the same query, the teacher votes for their most frequent label, or the lowest one in a
-    tie. A teacher without records for a query abstains. A row depends only on the records of its teacher.
+    `teacher`, `query` and `label` (records,) are the teacher, the query and the label of each record, and `shape` is
+    (teachers, queries). If several records of a teacher have the same query, the teacher votes for their most frequent
+    label, or the lowest one in a tie. A teacher without records for a query abstains. A row depends only on the records
+    of its teacher.
     """
     result = np.full(shape, ABSTAINED, dtype=np.min_scalar_type(-classes))
     index = (teacher.astype(np.int64) * shape[1] + query) * classes + label
@@ -143,11 +144,12 @@ def record_votes(
 
 @dataclass(frozen=True, eq=False)
 class Directions:
-    """Map from the features of a record to the weights of its vote, one per query (model `feature-votes`).
+    """Map from the features of a record to the weights of its votes, one per query (model `feature-votes`).
 
-    `mean` (features,) is subtracted from the features, which are then projected on the principal axes `axes` (features,
-    queries − 1). `rotation` (queries, queries) maps these coordinates, followed by a constant, to weights. All three
-    arrays contain integers in units of 2⁻²⁰, so sums are exact in any order.
+    `mean` (features,) is subtracted from the features. The result is projected on the principal axes `axes` (features,
+    queries − 1), scaled to a common length and extended by a constant (`along`). The orthogonal matrix `rotation`
+    (queries, queries) maps these numbers to weights. All three arrays contain integers in units of 2⁻²⁰, so sums are
+    exact in any order.
     """
 
     mean: Array
@@ -189,10 +191,10 @@ class Directions:
         return self.weights(vectors) / UNIT
 
     def along(self, vectors: NDArray[np.floating]) -> Array:
-        """Return the numbers (samples, queries) that `rotation` maps to the weights of `vectors` (samples, features).
+        """Return the vectors (samples, queries) that `rotation` maps to the weights of `vectors` (samples, features).
 
-        The last number of each row is a constant c. The numbers before it are the coordinates of the vector along
-        `axes`, scaled to length √(1 − c²), so that each row has length 1.
+        Each vector contains the queries − 1 coordinates along `axes`, scaled to length √(1 − c²), and then the constant
+        c = `_CONSTANT`. Its length is 1, or less for a vector that equals `mean`.
         """
         along = np.rint((on_grid(vectors) - self.mean) @ self.axes / _GRID)
         length = np.sqrt(np.square(along).sum(axis=1, keepdims=True)) / np.sqrt(1 - _CONSTANT**2)
@@ -200,9 +202,8 @@ class Directions:
 
     @property
     def total(self) -> Array:
-        """Return the factors (queries,) that turn a table of votes into the number of records per class.
+        """Return the vector (queries,) for which `total @ table` is the number of records of each class.
 
-        If the table (queries, classes) contains the sum of all records' votes, `total @ table` is the number of records
-        of each class.
+        `table` (queries, classes) is the sum of the weighted votes of all records.
         """
         return self.rotation[-1] / _GRID / _CONSTANT / _LENGTH

@@ -34,8 +34,9 @@ Array = NDArray[np.float64]
 class GraphEncoder(Encoder):
     """Encoder that smooths contrastive features by a random walk on the pool's graph of nearest neighbours.
 
-    `anchors` (samples, features) are the pool's features by the encoder `base`, and `smoothed` the pool's features
-    after the walk.
+    The encoder `base` computes the contrastive features. `anchors` (samples, features) are these features for the
+    samples of the pool, and `smoothed` (samples, features) are the pool's features after the walk. The features of any
+    sample are the mean of `smoothed` over the pool's samples with the nearest anchors.
     """
 
     kind = "graph"
@@ -65,13 +66,12 @@ class GraphEncoder(Encoder):
         return self._average_neighbours(self.base.features(x))
 
     def features_alone(self, x: NDArray[Any], report: Report = silent) -> Array:
-        """Return the features (records, features) of records `x`, each computed independently of the others."""
         return self._average_neighbours(self.base.features_alone(x, report))
 
     def _average_neighbours(self, vectors: Array) -> Array:
-        """Return, for each of `vectors`, the mean of `smoothed` over its nearest pool samples (vectors, features).
+        """Return the mean of `smoothed` over the nearest samples of the pool, for each of `vectors`.
 
-        `vectors` are features by the encoder `base`.
+        `vectors` and the result are (vectors, features). `vectors` are features computed by the encoder `base`.
         """
         near = nearest_several(vectors, self.anchors, min(self.neighbours, len(self.anchors)))
         smoothed, sums = on_grid(self.smoothed), np.zeros_like(vectors)
@@ -107,10 +107,10 @@ class ScatteringGraphEncoder(GraphEncoder):
 def walked(vectors: NDArray[np.floating], neighbours: int) -> Array:
     """Smooth `vectors` (samples, features): return the mean vector at the end of random walks from each sample.
 
-    The means (samples, features) are scaled to unit length. In the graph of the walk, samples are joined if one is
-    among the `neighbours` nearest neighbours of the other. The edge of samples i and j at distance d has weight
-    exp(−d²/(rᵢrⱼ)), where rᵢ is the distance of i to its farthest neighbour (Zelnik-Manor & Perona 2004), so that
-    sparse regions stay connected.
+    The means (samples, features) are scaled to unit length. In the graph of the walk, two samples are joined if one
+    is among the `neighbours` nearest neighbours of the other. The edge of samples i and j at distance d has the weight
+    exp(−d²/(rᵢrⱼ)), where rᵢ is the distance of i to the farthest of these neighbours (Zelnik-Manor & Perona 2004).
+    Sparse regions therefore stay connected.
     """
     near = min(neighbours, len(vectors) - 1)
     distance, neighbour = NearestNeighbors(n_neighbors=near + 1).fit(vectors).kneighbors(vectors)

@@ -44,9 +44,10 @@ _BATCH = 4
 class PatchEncoder(Encoder):
     """Encoder of images by the similarity of their patches to clusters of patches, with unit vectors as features.
 
-    The numbers of a patch, minus `centre` (inputs,), are multiplied by `whitening` (inputs, inputs). `clusters`
-    (clusters, inputs) are the centres of such whitened patches. An image has one activation per cluster and quarter of
-    the image; `axes` are the principal axes of these 4 · clusters numbers.
+    A patch is a vector of `inputs` numbers. It is whitened: `centre` (inputs,) is subtracted, and the difference is
+    multiplied by `whitening` (inputs, inputs). `clusters` (clusters, inputs) are the centres of clusters of whitened
+    patches. An image has one activation per cluster and quarter of the image, and `axes` maps these 4 · clusters
+    numbers to features.
     """
 
     kind = "patches"
@@ -98,10 +99,10 @@ class PatchEncoder(Encoder):
 
     @cached_property
     def _filters(self) -> tuple[Tensor, Tensor]:
-        """Return `weights` (inputs, 2 · clusters) and `offset` (2 · clusters,), which map patches to inner products.
+        """Return `weights` (inputs, 2 · clusters) and `offset` (2 · clusters,), which compare patches with clusters.
 
-        For patches (patches, inputs), `patches @ weights + offset` are the inner products of whitened patches with the
-        clusters and, in the second half, with their mirror images.
+        For patches (patches, inputs), `patches @ weights + offset` are the inner products of the whitened patches with
+        the centres of the clusters, followed by those with the centres' mirror images.
         """
         both = torch.cat([self.clusters, _mirror(self.clusters, self.shape[0])])
         weights = self.whitening @ both.T
@@ -109,7 +110,10 @@ class PatchEncoder(Encoder):
 
     @torch.inference_mode()
     def _mean_activations(self, x: NDArray[Any], report: Report = silent) -> Tensor:
-        """Return activations (images, 4 · clusters): means over each quarter of an image and of its mirror image."""
+        """Return the activations (images, 4 · clusters) of the clusters in each quarter of the images `x`.
+
+        An activation is a mean over the patches of the quarter, and over the image and its mirror image.
+        """
         self.check_shape(x)
         batches = []
         for batch in torch.from_numpy(x).split(_BATCH):  # type: ignore[no-untyped-call]
@@ -152,7 +156,10 @@ def _mirror(patches: Tensor, channels: int) -> Tensor:
 
 
 def _cluster_patches(patches: Tensor, channels: int) -> Tensor:
-    """Return the centres (clusters, inputs) of spherical k-means on whitened `patches`, up to mirroring."""
+    """Cluster whitened `patches` (patches, inputs) by spherical k-means; return the centres (clusters, inputs).
+
+    A patch and its mirror image belong to the same cluster.
+    """
     units = F.normalize(patches, dim=1)
     clusters = units[torch.randperm(len(units))[:CLUSTERS]]
     for _ in range(ROUNDS):

@@ -55,9 +55,10 @@ class PrincipalAxes:
         return cls(mean, spread, (axes[:, :kept] * variance[:kept].pow(-_POWER)).float().contiguous())
 
     def arrays(self, shape: tuple[int, ...], *others: Tensor) -> dict[str, NDArray[Any]]:
-        """Return the arrays of the file of an encoder that uses these axes and reads samples of `shape`.
+        """Return the arrays, by name, that an encoder with these axes stores in its file.
 
-        The array "weights" contains the numbers of all tensors in `others`, followed by those of `axes`.
+        The array "weights" contains the numbers of all tensors in `others`, followed by those of `axes`. `shape` is the
+        shape of a sample.
         """
         weights = torch.cat([part.reshape(-1) for part in (*others, self.axes)]).numpy()
         scaling = {"mean": self.mean.numpy(), "spread": self.spread.numpy()}
@@ -65,10 +66,10 @@ class PrincipalAxes:
 
     @classmethod
     def of(cls, axes: Tensor, arrays: Mapping[str, NDArray[Any]], numbers: int, kind: str) -> Self:
-        """Restore the map from the `arrays` "mean" and "spread" of an encoder's file, and its `axes` as one vector.
+        """Restore the map from `arrays` of an encoder's file, which contain "mean" and "spread".
 
-        `numbers` is how many numbers describe a sample. Raises PatebenchError, which names the encoder `kind`, if the
-        sizes of the arrays are wrong.
+        `axes` are the flattened axes, and `numbers` is how many numbers describe a sample. Raises PatebenchError, which
+        names the encoder `kind`, if the sizes of the arrays are wrong.
         """
         mean, spread = torch.from_numpy(arrays["mean"]), torch.from_numpy(arrays["spread"])
         if not len(mean) == len(spread) == numbers or not len(axes) or len(axes) % numbers:
@@ -82,9 +83,9 @@ class PrincipalAxes:
 
 
 class AxesEncoder(Encoder):
-    """Base class of encoders by principal axes of the outputs that a fixed function computes from each sample.
+    """Base class of encoders that map the outputs of a fixed function, such as a pretrained network, to principal axes.
 
-    Only the axes are learnt from the pool. Subclasses define `outputs`.
+    Subclasses define the function (`outputs`). Only the axes are learnt from the pool.
     """
 
     def __init__(self, shape: tuple[int, ...], axes: PrincipalAxes) -> None:

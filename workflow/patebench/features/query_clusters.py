@@ -74,11 +74,11 @@ def nearest_samples(distance: NDArray[np.floating]) -> NDArray[np.intp]:
 
 @dataclass(frozen=True)
 class Clustering:
-    """Expected votes if the pool is divided into `clusters` clusters, each of which is one query.
+    """Expected numbers of votes if the pool is divided into `clusters` clusters and each cluster is one query.
 
-    `fewest_votes` and `median_votes` are the expected votes in the smallest and in the median cluster. `hidden` is the
-    share of the pool in clusters with fewer than `LEAST_VOTES` · σ expected votes, where noise often hides the label. σ
-    is the standard deviation of the noise on a count.
+    `fewest_votes` is the expected number of votes of the smallest cluster, and `median_votes` the median. `hidden` is
+    the share of the pool in clusters with fewer than `LEAST_VOTES` · σ expected votes, where noise often hides the
+    label. σ is the standard deviation of the noise on a count.
     """
 
     clusters: int
@@ -91,9 +91,10 @@ class Clustering:
 class Choice:
     """Result of `choose`: the number of `clusters` to query, and the clusterings that were compared.
 
-    `looked_at` are the compared clusterings, in ascending number of clusters. `clusters` is the largest number with
-    `hidden` of at most `HIDDEN`. If there is none, `enough` is False, and `clusters` is the smallest number compared.
-    `teachers` is the number of teachers with one vote each, and `sigma` the standard deviation of the noise on a count.
+    `looked_at` are the compared clusterings, in ascending number of clusters. `clusters` is the largest of these
+    numbers at which the clustering's `hidden` is at most `HIDDEN`. If there is none, `enough` is False, and `clusters`
+    is the smallest number compared. `teachers` is the number of teachers with one vote each, and `sigma` the standard
+    deviation of the noise on a count.
     """
 
     clusters: int
@@ -133,12 +134,13 @@ def _measure_clustering(features: NDArray[np.floating], clusters: int, teachers:
 
 @dataclass(frozen=True)
 class QueryClusters:
-    """Sizes and nearness of the clusters of the pool that the queries represent.
+    """Sizes of the clusters of the pool around the queries, and the nearness of each pair of clusters.
 
-    `sizes` (queries,) is the share of the pool in each cluster. `nearness` (queries, queries) of clusters A and B is
-    the mean of two shares: the share of the samples of A whose second nearest cluster is B, and the reverse. If queries
-    are selected in rounds, clusters of later rounds take samples from earlier clusters. `put` (queries,) is the share
-    of the pool in each cluster when teachers voted on its query; None means `sizes`.
+    `sizes` (queries,) is the share of the pool in each cluster. `nearness` (queries, queries) is between 0 and 1. For
+    clusters A and B, it is the mean of two shares: of the samples of A whose second nearest cluster is B, and of the
+    samples of B whose second nearest cluster is A. `put` (queries,) is the share of the pool in each cluster at the
+    time when teachers voted on its query, or None if it equals `sizes`. The two differ if queries are selected in
+    rounds, because clusters of later rounds take samples from earlier clusters.
     """
 
     sizes: Array

@@ -40,7 +40,7 @@ _LEARNT = ("weights", "mean", "spread")
 
 
 class ScatteringEncoder(AxesEncoder):
-    """Encoder of images by principal axes of their scattering transform, which treats each channel on its own."""
+    """Encoder of images by principal axes of their scattering transform, computed for each channel separately."""
 
     kind = "scattering"
 
@@ -133,7 +133,10 @@ def _gaussian(height: int, width: int, size: int, angle: float, frequency: float
 
 
 def _averaging_matrix(side: int, scale: int) -> Tensor:
-    """Return the matrix that averages a row of `side` pixels, subsampled by `scale`, with Gaussian weights."""
+    """Return the matrix (side/4 − 2, side/scale) that averages a row of pixels with Gaussian weights.
+
+    `side` is the length of the row before it was subsampled by `scale`.
+    """
     frequency = 2 * math.pi * torch.fft.fftfreq(side // scale, scale, dtype=torch.float64)
     rows = torch.fft.fft(torch.eye(side // scale, dtype=torch.float64), dim=0)
     # The standard deviation is 1.6 pixels; frequencies that the subsampled row cannot represent are cut off.
