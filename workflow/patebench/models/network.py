@@ -82,7 +82,7 @@ class Network:
             self.net = fitting.result
 
     def begin(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, loss: Loss | None = None) -> "Fitting":
-        """Build a new network and return its training (`Fitting`), of which the caller runs the epochs.
+        """Build a new network and return its training (`Fitting`); the caller runs the epochs.
 
         The network is trained on samples `x` (samples, …) with labels `y` (samples,). `seed` seeds shuffling and
         augmentation; the initial weights come from torch's global generator. By default, `loss` is the cross-entropy

@@ -30,7 +30,7 @@ AdamW = _without_compiler(torch.optim.AdamW)
 
 
 def ema_copy(net: nn.Module) -> nn.Module:
-    """Return a copy of `net` to hold the averaged weights, which `ema_update` updates; it needs no gradients."""
+    """Return a copy of `net` without gradients, whose weights `ema_update` turns into an average."""
     return copy.deepcopy(net).requires_grad_(False)
 
 
