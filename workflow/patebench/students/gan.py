@@ -81,7 +81,7 @@ def networks(shape: tuple[int, ...], classes: int, noise: float = 0.5) -> tuple[
 
 @torch.no_grad()
 def initialise(discriminator: Discriminator, x: Tensor) -> None:
-    """Set weight norms and biases of `discriminator`, so that its layers have normalised outputs for samples `x`.
+    """Rescale weights and biases of `discriminator` so that the outputs of its layers are normalised on samples `x`.
 
     Each output of a linear or convolutional layer then has mean 0 and variance 1 over samples and positions (Salimans &
     Kingma 2016).

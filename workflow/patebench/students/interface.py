@@ -51,10 +51,10 @@ class StudentData:
     pool : (samples, …) all samples of the pool, uint8 for images and float32 for tables
     labels : (samples,) the released label of each sample, −1 for samples that were not queried or not answered
     classes : number of classes
-    log_likelihood : (samples, classes) ln Pr[release | class of the sample] up to a constant per sample, 0 for samples
-        not queried. If all rows of a table were decoded together, it is ln Pr[class | table] instead. Given for local
-        mechanisms (known channel) and released tables (known noise), for which it is public; None for mechanisms whose
-        likelihood depends on private counts.
+    log_likelihood : (samples, classes) ln Pr[release | class of the sample], up to a constant per sample; 0 for samples
+        that were not queried. If all rows of a table were decoded together, ln Pr[class | table] instead. It is given
+        only where it is public: for local mechanisms (known channel) and for released tables (known noise). It is None
+        for mechanisms whose likelihood depends on private counts.
     features : function from samples to public features, for methods that need features
     table : the released table of noisy counts, for methods that use the whole table
     """

@@ -132,10 +132,11 @@ class DistributionAlignment(nn.Module):
 def class_shares(counts: Tensor) -> Tensor:
     """Return the estimated share of each class (classes,); `counts` (classes,) are the numbers of released labels.
 
-    Labels are few, so most of the difference between counts is chance. The estimate is a weighted mean of observed and
-    equal shares. The observed ones have the weight 1 − (classes − 1)/χ², at least 0, with χ² Pearson's statistic of
-    `counts`. Chance alone gives χ² a mean of classes − 1. This is the positive-part estimator of James & Stein (Efron &
-    Morris 1975, *Data analysis using Stein's estimator and its generalizations*). Without labels, all shares are equal.
+    Labels are few, so most of the difference between counts is chance. The estimate is therefore a weighted mean of the
+    observed shares and equal shares. The weight of the observed shares is max(0, 1 − (classes − 1)/χ²), where χ² is
+    Pearson's statistic of `counts`; chance alone gives it a mean of classes − 1. This is the positive-part estimator of
+    James & Stein (Efron & Morris 1975, *Data analysis using Stein's estimator and its generalizations*). Without
+    labels, all shares are equal.
     """
     classes, equal = len(counts), counts.sum() / len(counts)
     chi_squared = (counts - equal).square().sum() / equal

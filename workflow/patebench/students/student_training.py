@@ -60,7 +60,7 @@ class Checkpoint:
 
 @dataclass
 class _Training:
-    """A running training of a student: its trainer, and everything that changes from epoch to epoch."""
+    """State of a student's training: the trainer, and everything that changes from epoch to epoch."""
 
     trainer: StudentTrainer
     pool: NDArray[Any]
@@ -92,7 +92,7 @@ class _Training:
             progress(self.epochs_done, trainer.epochs)
 
     def probe(self) -> None:
-        """Predict up to 1,000 samples of the pool; add 1 to `unchanged` if all labels are as before, else reset it."""
+        """Predict labels of up to 1,000 samples of the pool; count in `unchanged` how often in a row none changed."""
         predicted = self.trainer.log_probabilities(self.pool[:_PROBE_SAMPLES])
         fault = f"the predictions of the student are NaN after epoch {self.epochs_done}"
         check_finite(fault, predicted, self.pool, infinite=True)

@@ -1,13 +1,19 @@
 """Learn a linear student from a whole table of noisy counts, by regression of the table on votes of the public pool.
 
-The student is a matrix W (features, classes): a sample with features f has class probabilities s + W'f, where s are the
-class shares. Let v be the votes of one of n private records on the queries. Then the table minus n · mean of v·s' has
-the expectation n·A·W, where A = mean of v·f' is the same for the public pool. So W follows from the table alone, by
-least squares on n·A (sufficient statistics with noise, as in Foulds et al. 2016). The error of the table is N(0, σ² +
-c·Σ), with Σ the covariance of v. The prior of W is N(0, τ²·d²ᵖ), with d the standard deviation of a feature. c, p and τ
-maximise the evidence (MacKay 1992). All of this is public. If votes have weights, f are these weights along the
-principal axes, so that A is their own second moment. Derivation: docs/explanation/proofs-systems.md, "Regression of a
-table".
+The student is a matrix W (features, classes): a sample with features f has the class probabilities s + Wᵀf, where s are
+the shares of the k classes.
+
+Let v (queries,) be the votes of one of n private records. The table minus n times the mean of v·sᵀ then has the
+expectation n·A·W, where A (queries, features) is the mean of v·fᵀ. A is computed from the public pool, whose samples
+could vote like records. So W follows from the table alone, by least squares on n·A (sufficient statistics with noise,
+as in Foulds et al. 2016).
+
+A column of the table has the error N(0, σ² + c·Σ), where σ² is the variance of the noise, and Σ is n/k times the
+covariance of v. The prior of a row of W is N(0, τ²·d²ᵖ), where d is the standard deviation of its feature. c, p and τ
+maximise the evidence (MacKay 1992). All of this is public.
+
+If votes have weights, f are the coordinates of a vote along the principal axes (`Directions.along`), and A follows from
+their second moment. Derivation: docs/explanation/proofs-systems.md, "Regression of a table".
 """
 
 from dataclasses import dataclass
@@ -40,9 +46,9 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
 def fitted(data: StudentData, method: str) -> LogProbabilities:
     """Fit a linear student to `data.table` and the pool; return its function from samples to log-probabilities.
 
-    Log-probabilities have shape (samples, classes). The predicted class shares may lie outside 0 … 1, so they are
-    multiplied by a constant and used as logits. `data.labels` are not read. Raises PatebenchError, with the name of the
-    student method `method`, if features or table are missing.
+    Log-probabilities have shape (samples, classes). The probabilities s + Wᵀf of the linear student may lie outside
+    0 … 1, so they are multiplied by 10 (`_SHARPNESS`) and used as logits. `data.labels` are not read. Raises
+    PatebenchError, with the name of the student method `method`, if features or table are missing.
     """
     table, features = data.table, data.features
     if table is None or features is None:
@@ -65,9 +71,9 @@ def fitted(data: StudentData, method: str) -> LogProbabilities:
 def regression(features: Array, table: NoisyTable, directions: Directions | None = None) -> tuple[Array, Array]:
     """Return the weights W (features, classes) of the linear student, and the class shares s (classes,) of the records.
 
-    The student gives a sample with features f the class probabilities s + Wᵀf. `features` (samples, features) are those
-    of the pool. For a table of weighted votes, `directions` maps features to the coordinates of a vote, which take the
-    place of f. The variances of error and prior are those with the largest evidence of the table (see the module).
+    The student gives a sample with features f the class probabilities s + Wᵀf. `features` (samples, features) are the
+    features of the pool. For a table of weighted votes, `directions` is the map from features to weights, and the
+    coordinates `directions.along(f)` take the place of f.
     """
     if directions is None:
         votes, totals = _pool_votes(features, table), np.ones(len(table.queries))
@@ -92,14 +98,14 @@ def regression(features: Array, table: NoisyTable, directions: Directions | None
 
 
 def _largest_factor(records: int, samples: int) -> float:
-    """Return the largest plausible factor c of the votes' covariance in the table's error (see the module)."""
+    """Return the largest plausible factor c in the variance of the table's error (see the module)."""
     # Class variation that features do not explain adds at most 1, and the difference between the covariances of records
     # and pool at most 1 + n/N. With a larger factor, error alone could explain a table of few records.
     return 2 + records / samples
 
 
 def _pool_votes(features: Array, table: NoisyTable) -> Array:
-    """Return the votes (samples, queries) that the pool's samples would cast if they were private records: 1 or 0."""
+    """Return the votes (samples, queries), 1 or 0, of the pool's samples if they voted like private records."""
     indices = queries_voted_on(features, features, table.queries, table.neighbours)
     votes = np.zeros((len(features), len(table.queries)))
     np.put_along_axis(votes, indices, 1.0, axis=1)
@@ -108,18 +114,21 @@ def _pool_votes(features: Array, table: NoisyTable) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """Least-squares problem of the table, rotated to the principal axes of the votes' covariance."""
+    """Least-squares problem `products` · W ≈ `table`, rotated to the principal axes of the votes' covariance.
 
-    products: Array  # number of records · mean of votes × features (queries, features)
-    table: Array  # centred (queries, classes)
-    covariance: Array  # variance of the votes along each axis (queries,)
+    Errors along different axes are independent.
+    """
+
+    products: Array  # n·A, rotated (axes, features)
+    table: Array  # table minus its expectation at W = 0 and the mean of each row, rotated (axes, classes)
+    covariance: Array  # variance of the votes along each axis (axes,)
     spread: Array  # standard deviation of each feature (features,)
 
 
 def _fit_weights(problem: _Problem, table: NoisyTable, factor: float, power: float) -> tuple[float, Array]:
-    """Return the largest log-evidence over the values of the prior scale τ, and the weights W at this τ.
+    """Return the largest log-evidence over the values tried for τ, and the weights W (features, classes) at this τ.
 
-    `factor` is c, the factor of the votes' covariance in the error. `power` is p, the exponent in the prior.
+    `factor` is c, and `power` is p; the module explains c, p and τ.
     """
     classes = problem.table.shape[1]
     # A centred vote has the squared length 1 − 1/classes in classes − 1 dimensions.
