@@ -88,12 +88,18 @@ def sound_labels(
 
 
 def _largest_count(votes: NearestVotes, query: int, positions: Tensor, clip: float) -> Tensor:
-    """Return the largest vote count on a query; its sensitivity to one added or removed record is `clip` = 1."""
+    """Return the largest vote count on `query` of the records at `positions`.
+
+    One added or removed record changes the largest count by at most 1, the value of `clip` in a test.
+    """
     return _vote_counts(votes, query, positions, clip).max()
 
 
 def _vote_counts(votes: NearestVotes, query: int, positions: Tensor, clip: float) -> Tensor:
-    """Return the vote counts on a query; their L2 sensitivity to one added or removed record is `clip` = √2."""
+    """Return the vote counts (classes,) on `query` of the records at `positions`.
+
+    One added or removed record changes them by at most √2 in L2 norm, the value of `clip` in an answer.
+    """
     return torch.from_numpy(votes.counts(query, positions.numpy())).double()
 
 

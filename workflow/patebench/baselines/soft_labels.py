@@ -18,10 +18,10 @@ def targets(
 ) -> Iterator[tuple[tuple[str, float], NDArray[np.float64]]]:
     """Yield the targets on which networks are trained: ((kind, temperature), probabilities (queries, classes)).
 
-    The kind "plurality", with temperature 1, gives probability 1 to the class with the most `votes` (teachers,
-    queries). The kind "soft", with each of `temperatures`, is the mean of the teachers' softened probabilities
-    (Papernot et al. 2017, Figure 5). `probability_sums` (temperatures, queries, classes) are the sums of these
-    probabilities over teachers.
+    First comes the kind "plurality" at temperature 1: probability 1 for the class with the most `votes` (teachers,
+    queries). Then comes the kind "soft" at each of `temperatures`: the mean of the teachers' class probabilities at
+    this temperature (Papernot et al. 2017, Figure 5). `probability_sums` (temperatures, queries, classes) are the sums
+    of these probabilities over the teachers.
     """
     yield ("plurality", 1.0), np.eye(classes)[counts(votes, classes).argmax(axis=1)]
     for temperature, total in zip(temperatures, probability_sums.astype(np.float64), strict=True):

@@ -79,7 +79,7 @@ class FeatureMethod(ABC):
         return 1
 
     def bound(self, delta: float) -> Bound:
-        """Return the worst-case ε of all releases at `delta`; it is not publishable, as the noise is seeded."""
+        """Return the worst-case ε of all releases at `delta`, marked as not publishable because the noise is seeded."""
         accountant, label, source = self.accounted
         replaced, added = self.costs(check_delta(delta))
         return Bound(

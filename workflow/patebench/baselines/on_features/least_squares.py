@@ -52,10 +52,10 @@ class LeastSquares(GaussianSums):
         return _fit_linear(noisy_sums, self.noise, covariance, scaling)
 
     def _covariance(self, units: Units, pool: Units, records: float, rng: np.random.Generator) -> Array:
-        """Return an estimate of the mean outer product (features, features) of the private vectors.
+        """Return an estimate (features, features) of the mean outer product v·vᵀ of the private vectors v.
 
-        Here it is that of the vectors `pool` of public samples. `PrivateLeastSquares` releases it from the private
-        vectors `units`, with noise by `rng`, and divides the sum by the noisy number of `records`.
+        This class returns the mean over the public vectors `pool`. `PrivateLeastSquares` returns the sum over the
+        private vectors `units` plus noise drawn by `rng`, divided by `records`, the noisy number of records.
         """
         return outer_sums(pool) / len(pool)
 

@@ -69,7 +69,7 @@ class ClusterHistograms(LabelMethod):
         return Fitted(scores, f"{len(means)} clusters", table.size, self.read(table[member], rng))
 
     def read(self, histograms: Array, rng: Rng) -> NDArray[np.int64]:
-        """Return a label (samples,) per sample; `histograms` (samples, classes) are the noisy counts of its cluster."""
+        """Choose a label (samples,) for each sample from `histograms` (samples, classes), its cluster's noisy counts."""
         return histograms.argmax(axis=1)
 
 
@@ -109,10 +109,10 @@ class RandomisedResponse(LabelMethod):
 
 
 def response(labels: Labels, prior: Array, epsilon: float) -> Array:
-    """Return the probabilities (samples, classes) of the answers of RRWithPrior at ε = `epsilon`, given true `labels`.
+    """Return the probability (samples, classes) of each answer of RRWithPrior at ε = `epsilon`, for each sample.
 
-    `labels` is (samples,), and `prior` (samples, classes) is the public probability of each label. Only the k likeliest
-    labels of a sample are possible answers, where k maximises the probability of the true label.
+    `labels` (samples,) are the true labels, and `prior` (samples, classes) the public probability of each label. Only
+    the k likeliest labels of a sample are possible answers, where k maximises the probability of the true label.
     """
     order = np.argsort(-prior, axis=1, kind="stable")
     size = np.arange(1, prior.shape[1] + 1)

@@ -115,9 +115,9 @@ class PublicPrototypes(FeatureMethod):
 
 
 def _directions(vectors: Array) -> NDArray[np.float32]:
-    """Scale each of `vectors` to length 1, independently of the others; return them in units of 1/`_SHORT`.
+    """Scale `vectors` (samples, features) to length 1 each; return them as integers in units of 1/`_SHORT`.
 
-    A vector shorter than 1/16 stays shorter than 1.
+    A vector shorter than 1/16 is multiplied by 16 instead. No vector changes the result of another.
     """
     units = np.empty(vectors.shape, np.float32)
     for rows in blocks(len(vectors)):
@@ -136,7 +136,7 @@ def _similarity_range(public: NDArray[np.float32]) -> tuple[float, float]:
 def _class_scores(public: NDArray[np.float32], records: NDArray[np.float32], low: float, high: float) -> Array:
     """Return the scores (samples,) of the samples in `public` for one class, whose private records are `records`.
 
-    A score is a sum over the records. A summand is the similarity of record and sample, clipped to `low` … `high` and
+    The score of a sample is the sum over the records of their similarity to the sample, clipped to `low` … `high` and
     scaled to 0 … 1. All vectors are in units of 1/`_SHORT`.
     """
     total = np.zeros(len(public))
