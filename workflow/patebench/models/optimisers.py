@@ -30,7 +30,7 @@ AdamW = _without_compiler(torch.optim.AdamW)
 
 
 def ema_copy(net: nn.Module) -> nn.Module:
-    """Return a copy of `net` without gradients, whose weights `ema_update` turns into an average."""
+    """Return a copy of `net` without gradients, in which `ema_update` averages the weights of `net`."""
     return copy.deepcopy(net).requires_grad_(False)
 
 

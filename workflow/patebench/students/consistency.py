@@ -213,7 +213,7 @@ _LEAST = 0.05
 
 
 def cleaned(data: StudentData, train: Callable[[StudentData], Student]) -> StudentData:
-    """Return `data` without improbable labels: those that a student trained on other labels gives a probability < 0.1.
+    """Return `data` without improbable labels, whose probability is below 0.1 for a student trained on other labels.
 
     Noise makes some labels wrong. Labels are divided into folds, stratified by class and drawn from torch's global
     generator. For each fold, `train` returns a student trained on the labels of all other folds. This student gives

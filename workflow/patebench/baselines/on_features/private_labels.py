@@ -69,7 +69,7 @@ class ClusterHistograms(LabelMethod):
         return Fitted(scores, f"{len(means)} clusters", table.size, self.read(table[member], rng))
 
     def read(self, histograms: Array, rng: Rng) -> NDArray[np.int64]:
-        """Choose a label (samples,) for each sample from `histograms` (samples, classes), its cluster's noisy counts."""
+        """Choose a label (samples,) for each sample given `histograms` (samples, classes), its cluster's counts."""
         return histograms.argmax(axis=1)
 
 

@@ -126,7 +126,7 @@ def _directions(vectors: Array) -> NDArray[np.float32]:
 
 
 def _similarity_range(public: NDArray[np.float32]) -> tuple[float, float]:
-    """Return the similarities that become the scores 0 and 1: quantiles of those between `public` samples."""
+    """Return the similarities that are scaled to 0 and to 1: quantiles of the similarities between `public` samples."""
     some = public[:1000]
     similar = (some @ some.T)[np.triu_indices(len(some), 1)] / _SHORT**2
     low, high = np.quantile(similar, _CLIPPED) if len(similar) else (0.0, 1.0)
@@ -136,8 +136,8 @@ def _similarity_range(public: NDArray[np.float32]) -> tuple[float, float]:
 def _class_scores(public: NDArray[np.float32], records: NDArray[np.float32], low: float, high: float) -> Array:
     """Return the scores (samples,) of the samples in `public` for one class, whose private records are `records`.
 
-    The score of a sample is the sum over the records of their similarity to the sample, clipped to `low` … `high` and
-    scaled to 0 … 1. All vectors are in units of 1/`_SHORT`.
+    The score of a sample is a sum over the records. Each record adds its similarity to the sample, clipped to `low` …
+    `high` and scaled to 0 … 1. All vectors are in units of 1/`_SHORT`.
     """
     total = np.zeros(len(public))
     for start in range(0, len(records), _BLOCK):
