@@ -114,6 +114,8 @@ def test_owners_in_the_file_need_no_other_file(tmp_path: Path) -> None:
     validate(settings(arrays(tmp_path, owner=np.arange(30) % 5), ensembles=ensembles))
     place = ("missing", "experiments.demo.ensembles[0].partition.owners")
     assert faults(settings(arrays(tmp_path), ensembles=ensembles)) == [place]
+    ignored = settings(arrays(tmp_path, owner=np.arange(30) % 5), ensembles=[{"teachers": 5, "model": "logistic"}])
+    assert "'iid' protects" in validate(ignored).warnings[0]
 
 
 def test_all_faults_of_a_table_are_named_at_once(tmp_path: Path) -> None:

@@ -52,19 +52,6 @@ def test_the_artefact_says_what_it_is_of_and_what_it_protects(tiny: Path) -> Non
         assert strategy.startswith("hash") or set(np.diff(made["offsets"])) == {20}
 
 
-def test_a_strategy_that_ignores_owners_with_several_records_warns(
-    tiny: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    private = read_samples(tiny / "private.npz", "private")
-    facts = {name: private.meta[name] for name in ("dataset", "role", "classes", "class_names")}
-    write_arrays(private.path, SAMPLES, {**private.arrays, "owner": np.arange(60) // 4}, facts)
-    make(tiny, "hash-owners", 3)
-    assert "a person" not in caplog.text
-    make(tiny, "iid", 3)
-    assert "'iid' protects" in caplog.text
-    assert "not a person with several records" in caplog.text
-
-
 def test_with_a_hash_of_rows_a_removed_record_moves_no_other(tiny: Path) -> None:
     private = read_samples(tiny / "private.npz", "private")
     kept = private["row"] != 17

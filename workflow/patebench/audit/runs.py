@@ -289,5 +289,9 @@ def _discrimination(p: Array, q: Array, cut: tuple[int, int]) -> float:
     P and Q are a group's probabilities on D and on D′. `p` and `q` (outcomes,) are cumulative probabilities of the
     outcomes on D and on D′. `cut` contains the index of the last outcome of the first and of the second group.
     """
-    of_p, of_q = (np.diff([0.0, *sums[list(cut)], 1.0]) for sums in (p, q))
-    return float(np.sum((of_p - of_q) ** 2 / np.maximum(of_p + of_q, 1e-12)))
+    return triangular_discrimination(*(np.diff([0.0, *sums[list(cut)], 1.0]) for sums in (p, q)))
+
+
+def triangular_discrimination(p: Array, q: Array) -> float:
+    """Return Σ (P − Q)²/(P + Q), a distance of the distributions `p` and `q` (outcomes,)."""
+    return float(np.sum((p - q) ** 2 / np.maximum(p + q, 1e-12)))

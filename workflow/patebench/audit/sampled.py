@@ -24,6 +24,7 @@ from patebench.audit.runs import (
     Outcomes,
     Sampled,
     count_outcomes,
+    triangular_discrimination,
     votes_in_turn,
 )
 from patebench.audit.worst_pairs import GROUPS, Agreement, Pair, repeated_votes
@@ -335,8 +336,7 @@ def _difference(likely: Known, rare: Known) -> float:
     The measure is the triangular discrimination Σ (P − Q)²/(P + Q).
     """
     p, q = likely.probability, rare.probability
-    noise = 2 * len(p) / min(likely.runs, rare.runs)
-    return float(np.sum((p - q) ** 2 / np.maximum(p + q, 1e-12))) - noise
+    return triangular_discrimination(p, q) - 2 * len(p) / min(likely.runs, rare.runs)
 
 
 def _views(outcomes: Outcomes, classes: int) -> list[Outcomes]:

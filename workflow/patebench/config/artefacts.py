@@ -40,8 +40,7 @@ class Data:
     classes : number or names of the classes, if declared.
     copy_of : built-in data set of which this one is a modified copy, or None.
     declared : pairs of a configuration key ("table" or "images") and its value as JSON text.
-    names_owners : True if a declared table has an owner column. None for an index or an .npz file, which may contain
-        owners but is not read here. Otherwise False.
+    names_owners : True if a column of a declared table contains the owner of each record.
     features : encoders whose outputs replace the images; () to keep the images.
     long_tail : numbers of private samples of the first and of the last class. From class to class, the numbers fall
         exponentially. None to use all samples.
@@ -53,7 +52,7 @@ class Data:
     classes: ClassParameters = _CLASSES
     copy_of: str | None = None
     declared: tuple[tuple[str, str], ...] = ()
-    names_owners: bool | None = False
+    names_owners: bool = False
     features: tuple[str, ...] = ()
     long_tail: tuple[int, ...] | None = None
 

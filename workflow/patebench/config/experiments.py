@@ -263,7 +263,6 @@ class _Expansion:
             if settings.partition.owners is not None:
                 _check_exists(f"{where}.partition.owners", settings.partition.owners)
             partition = settings.partition.chosen_in(self.run.mode, names_owners=split.data.names_owners)
-            self._check_owners(where, partition, split.data)
             if self.run.mode is Mode.RELEASE:
                 _check_protects(where, settings, partition)
             work, training, queries = TeacherParameters.of(settings), settings.training, None
@@ -304,26 +303,6 @@ class _Expansion:
             self.agreement.settle(ensemble.name, f"{where}.file", settings.file)
             self.run.own_files[ensemble.name] = [str(Path(self.run.data_root, settings.file))]
             yield ensemble
-
-    def _check_owners(self, where: str, partition: PartitionParameters, data: Data) -> None:
-        """Raise PatebenchError if `partition` assigns records by their owners, but no owners are given.
-
-        If owners are given, but `partition` ignores them, add a warning to the run.
-        """
-        by_owner = PARTITIONS.fact(partition.strategy, "parameter") == "owners"
-        if by_owner and partition.owners is None and data.names_owners is False:
-            line = (
-                f"the key is missing; the strategy '{partition.strategy}' needs it, or a table with a declared owner"
-                " column"
-            )
-            raise PatebenchError(line, code="missing", where=f"{where}.partition.owners")
-        if data.names_owners and not by_owner:
-            line = (
-                f"{where}.partition: '{partition.strategy}' protects "
-                f"{PARTITIONS.fact(partition.strategy, 'protection')}, not a person with several records"
-            )
-            if line not in self.run.warnings:
-                self.run.warnings.append(line)
 
     def _refuse_in_release(self, where: str, why: str) -> None:
         if self.run.mode is Mode.RELEASE:

@@ -186,7 +186,7 @@ class PartitionParameters(Parameters):
                 raise mistake(f"'{key}' belongs to {users}, not to '{self.strategy}'; leave '{key}' out", key)
         return self
 
-    def chosen_in(self, mode: Mode, *, names_owners: bool | None = False) -> Self:
+    def chosen_in(self, mode: Mode, *, names_owners: bool = False) -> Self:
         """Return these parameters; if the strategy is not given, set the default one.
 
         The default is hash-owners if the data set names the owners of its records (`names_owners`). Otherwise it is iid

@@ -50,7 +50,7 @@ from patebench.core.fields import (
 from patebench.core.seeds import Mode
 from patebench.data import DATASETS, reads_own_files
 from patebench.data.declaration import ImageParameters, TableDeclaration
-from patebench.features import ENCODERS, learns_nothing
+from patebench.features import ENCODERS, has_fixed_outputs
 from patebench.models import by_recipe, on_queries
 from patebench.students.interface import Recipe
 
@@ -88,7 +88,7 @@ class DatasetSettings(ClassParameters):
         description="File format: table (CSV, TSV or Parquet), folder (images of any size, in one folder per class or"
         " listed in an index) or npz (arrays x and y). With `features` or `long_tail`, also a built-in data set."
     )
-    features: OneOrMore[Annotated[Text, one_of(lambda: filter(learns_nothing, ENCODERS))]] | None = Field(
+    features: OneOrMore[Annotated[Text, one_of(lambda: filter(has_fixed_outputs, ENCODERS))]] | None = Field(
         None,
         description="Encoders that are not trained on the pool. Their concatenated outputs replace the images, so all"
         " methods read the same features, which are computed once.",
@@ -172,13 +172,8 @@ class DatasetSettings(ClassParameters):
         return self.copy_of if reads_own_files(self.loader) else self.loader
 
     @property
-    def names_owners(self) -> bool | None:
-        """Return True if a declared table has an owner column, and False if the data have no owners.
-
-        For an index or an .npz file, which may contain owners, return None.
-        """
-        if self.index is not None or self.loader == "npz":
-            return None
+    def names_owners(self) -> bool:
+        """Return True if the declaration of the table names a column with the owner of each record."""
         return self.table is not None and self.table.owner is not None
 
 

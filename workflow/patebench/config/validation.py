@@ -130,7 +130,7 @@ def _check_data(experiments: Mapping[str, ExperimentSettings], run: Run, own: Ma
         check
         for name, each in experiments.items()
         if (about := known[each.dataset])
-        for check in _data_checks(key_path("experiments", name), each, run.mode, data[each.dataset], about)
+        for check in _data_checks(key_path("experiments", name), each, run, data[each.dataset], about)
     )
 
 
@@ -153,7 +153,7 @@ def _outline(data: Data, root: Path) -> Outline | None:
 
 
 def _data_checks(
-    where: str, settings: ExperimentSettings, mode: Mode, data: Data, known: Outline
+    where: str, settings: ExperimentSettings, run: Run, data: Data, known: Outline
 ) -> Iterator[Callable[[], object]]:
     """Yield checks of an experiment against its data: functions that raise PatebenchError at a mismatch.
 
@@ -167,7 +167,7 @@ def _data_checks(
     for path, model in _keyed_models(where, settings):
         yield partial(_check_at_key, path, models.check_input, model, known.shape)
     for i, ensembles in enumerate(settings.ensembles):
-        yield partial(_check_ensembles, key_path(f"{where}.ensembles", i), ensembles, mode, data, known)
+        yield partial(_check_ensembles, key_path(f"{where}.ensembles", i), ensembles, run, data, known)
 
 
 def _check_at_key(where: str, check: Callable[..., object], *values: object) -> None:
@@ -189,20 +189,25 @@ def _check_public(where: str, settings: ExperimentSettings, name: str, known: Ou
         raise PatebenchError(line, code="bound", where=f"{where}.{key}")
 
 
-def _check_ensembles(where: str, settings: EnsembleSettings, mode: Mode, data: Data, known: Outline) -> None:
+def _check_ensembles(where: str, settings: EnsembleSettings, run: Run, data: Data, known: Outline) -> None:
     """Raise PatebenchError if owners are missing, their file is invalid or there are too many teachers.
 
     There may be at most as many teachers as private samples. If all records of an owner go to one teacher, there may be
-    at most as many teachers as owners.
+    at most as many teachers as owners. Add a warning to `run` if the partition ignores owners of several records.
     """
-    partition, people = settings.partition.chosen_in(mode, names_owners=data.names_owners), known.people
+    partition, people = settings.partition.chosen_in(run.mode, names_owners=data.names_owners), known.people
+    needs_owners = PARTITIONS.fact(partition.strategy, "parameter") == "owners"
     if partition.owners is not None:
         with located(f"{where}.partition.owners"):
             check_numbers("owners", owners := read_owners(Path(partition.owners)), known.private)
         people = len(np.unique(owners))
-    elif PARTITIONS.fact(partition.strategy, "parameter") == "owners" and people is None:
+    elif needs_owners and people is None:
         line = f"the strategy '{partition.strategy}' needs the owner of each record, but {data.name} names none; give"
         raise PatebenchError(f"{line} a .npy file as `owners`", code="missing", where=f"{where}.partition.owners")
+    if people is not None and people < known.private and not needs_owners:
+        kept = PARTITIONS.fact(partition.strategy, "protection")
+        line = f"{where}.partition: '{partition.strategy}' protects {kept}, not a person with several records"
+        run.warnings.extend([line] if line not in run.warnings else [])
     whole_people = assigns_people(partition.strategy) and not on_queries(settings.model)
     with located(f"{where}.teachers"):
         check_teachers(max(settings.teachers), known.private, people if whole_people else None)

@@ -162,10 +162,11 @@ class Bound:
         return self if release or self.kind is not Kind.WORST_CASE else replace(self, publishable=False)
 
     def if_added(self) -> "Bound | None":
-        """Return the form of this bound for one added or removed teacher; None if the theorem has no such form."""
+        """Return the form of this bound for an added or removed teacher or record; None without such a theorem."""
         if self.add_or_remove is None:
             return None
-        changed = Adjacency.ADD_OR_REMOVE_TEACHER
+        of_record = self.adjacency is Adjacency.REPLACE_RECORD
+        changed = Adjacency.ADD_OR_REMOVE_RECORD if of_record else Adjacency.ADD_OR_REMOVE_TEACHER
         return replace(self, epsilon=self.add_or_remove, adjacency=changed, order=None, add_or_remove=None)
 
     def to_json(self) -> dict[str, Any]:

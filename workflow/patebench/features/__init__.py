@@ -77,7 +77,7 @@ ENCODERS.add(
 #: Default encoder.
 DEFAULT = "contrastive"
 #: Return True for the name of an encoder whose outputs, before any principal axes, depend only on the sample.
-learns_nothing = ENCODERS.flag("fixed")
+has_fixed_outputs = ENCODERS.flag("fixed")
 
 
 def encoder_class(name: str) -> "type[Encoder]":

@@ -20,7 +20,7 @@ from patebench.core.spelling import DATA_VARIABLE
 from patebench.core.text import plural
 from patebench.data import DATASETS, check_options
 from patebench.data.dataset import Dataset, with_long_tail
-from patebench.features import ENCODERS, learns_nothing
+from patebench.features import ENCODERS, has_fixed_outputs
 
 log = logging.getLogger("patebench")
 
@@ -90,8 +90,8 @@ def _encode(data: Dataset, encoder: str) -> tuple[NDArray[np.float32], NDArray[n
     """
     from patebench.features.principal_axes import AxesEncoder
 
-    if not learns_nothing(encoder):
-        fixed = ", ".join(filter(learns_nothing, ENCODERS))
+    if not has_fixed_outputs(encoder):
+        fixed = ", ".join(filter(has_fixed_outputs, ENCODERS))
         line = f"the encoder '{encoder}' is trained on the pool, which does not exist yet; use one of {fixed}"
         raise PatebenchError(line, code="unknown-name")
     kind: type[AxesEncoder] = ENCODERS.load(encoder)

@@ -106,10 +106,6 @@ def run(
         line = f"private labels need one record per teacher, but a shard has {sizes.max()}; use {len(known)} teachers"
         raise PatebenchError(line, code="labels", where="--teachers")
     changes, protection = protected(parameters.strategy, samples.meta.get("own_rows", False))
-    owners = samples.arrays.get("owner")
-    if owners is not None and len(np.unique(owners)) < len(owners) and not assigns_people(parameters.strategy):
-        line = "'%s' protects %s, not a person with several records; hash-owners protects people"
-        log.warning(line, parameters.strategy, protection)
     facts = {
         "private": samples.digest,
         "records": digest_records(samples.arrays.get("images", samples["x"]), samples["y"]),
