@@ -44,13 +44,15 @@ def excess(ratio: Array, order: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Bounds on the probabilities P of three outcomes (a, b or neither class wins) for ranges of counts, called cells.
+    """Bounds on the probabilities P of three outcomes: class a, class b or neither of them wins.
+
+    A cell is a range of counts of a and b. A block is a group of neighbouring cells, which can be bounded together.
+    P′ is the probability after a vote has moved from a to b, and r = ln P − ln P′.
 
     Parameters
     ----------
-    low, high : (3, blocks, cells per block) bounds on P
-    ratio : (4, blocks, cells per block) bounds on r = ln P − ln P′, where P′ is the probability after a vote has moved
-        from a to b: maximum of r for a, minimum of r for b, maximum and minimum of r for neither
+    low, high : (3 outcomes, blocks, cells per block) lower and upper bounds on P
+    ratio : (4, blocks, cells per block) bounds on r: maximum for a, minimum for b, maximum and minimum for neither
     """
 
     low: Array
@@ -64,7 +66,7 @@ class Cells:
 
     @cached_property
     def _blocks(self) -> tuple[Array, Array, Array]:
-        """Return for each block the least `low`, the greatest `high` and the `ratio` farthest from 0."""
+        """Return `low`, `high` and `ratio` that hold for all cells of a block, for each block."""
         farthest = np.abs(self.ratio).max(axis=2) * np.array([1, -1, 1, -1])[:, None]
         return self.low.min(axis=2), self.high.max(axis=2), farthest
 

@@ -363,7 +363,10 @@ def ranks(ordered: NDArray[np.number]) -> NDArray[np.int64]:
 
 
 def multiplicities(rank: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of classes of each rank, (rows, ranks); all rows of `rank` must have equally many ranks."""
+    """Return how many classes share each rank: (rows, ranks) int array, from the ranks `rank` (rows, classes).
+
+    Classes with equal counts share a rank. All rows must have the same number of distinct ranks.
+    """
     rows, distinct = len(rank), int(rank[0, -1]) + 1
     cells = np.arange(rows)[:, None] * distinct + rank
     return np.bincount(cells.ravel(), minlength=rows * distinct).reshape(rows, distinct)

@@ -55,14 +55,14 @@ class KNNSettings:
 
     @property
     def tests(self) -> SubsampledGaussian:
-        """Return the tests of all queries as steps of the subsampled Gaussian mechanism, one step per query.
+        """Return the subsampled Gaussian mechanism that tests all queries, with one step per query.
 
         Their noise multiplier is σ₁/Δ, where Δ = `TEST` is the L2 sensitivity of the largest count.
         """
         return SubsampledGaussian(self.sigma1 / TEST, self.rate, self.queries)
 
     def answered(self, answers: int) -> SubsampledGaussian:
-        """Return `answers` answers as steps of the subsampled Gaussian mechanism, one step per answer.
+        """Return the subsampled Gaussian mechanism that releases `answers` answers, with one step per answer.
 
         Their noise multiplier is σ₂/Δ, where Δ = `ANSWER` is the L2 sensitivity of all counts of a query.
         """

@@ -305,9 +305,9 @@ def _model_entry(row: Mapping[str, str], config: Mapping[str, Any], paper: Paper
 
 
 def _noisy_sums(row: Mapping[str, str]) -> GaussianComposition | None:
-    """Return the composition of the noisy sums that train a PET-DL student in a sound form (Sun et al. 2019).
+    """Return the Gaussian mechanism composed of all noisy sums that train the PET-DL student of `row`.
 
-    Returns None if `row` states no noise.
+    The student must have a form of PET-DL whose ε is proved. Returns None if `row` states no noise.
     """
     if not row.get("noise"):
         return None

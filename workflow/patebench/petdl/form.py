@@ -77,9 +77,9 @@ class Form(ABC):
 
     @abstractmethod
     def releases(self, settings: Settings, samples: int) -> dict[Summand, int]:
-        """Return the number of noisy sums that a training on `samples` public samples releases, by kind of vector.
+        """Return how many noisy sums a training on `samples` public samples releases, for each kind of sum.
 
-        See `Summand` for the kinds.
+        The key, a `Summand`, says what the teachers sum up, such as their class probabilities.
         """
 
     @abstractmethod

@@ -93,8 +93,8 @@ def shared_facts(file: Artefact) -> dict[str, Any]:
 
 
 def query_arrays(file: Artefact) -> dict[str, NDArray[Any]]:
-    """Return {"queries": positions} as stored in `file`, or an empty dict if the queries are the whole pool."""
-    return {name: file[name] for name in ("queries",) if name in file.arrays}
+    """Return the array `queries` of `file`, the positions of the queries in the pool; {} if they are the whole pool."""
+    return {"queries": file["queries"]} if "queries" in file.arrays else {}
 
 
 def stated_mechanism(file: Artefact) -> NoiseShares:

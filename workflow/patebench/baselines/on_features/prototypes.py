@@ -115,9 +115,9 @@ class PublicPrototypes(FeatureMethod):
 
 
 def _directions(vectors: Array) -> NDArray[np.float32]:
-    """Scale `vectors` (samples, features) to length 1 each; return them as integers in units of 1/`_SHORT`.
+    """Scale each of `vectors` (samples, features) to length 1; multiply it by 16 if it is shorter than 1/16.
 
-    A vector shorter than 1/16 is multiplied by 16 instead. No vector changes the result of another.
+    The result contains whole multiples of 1/`_SHORT`, as their integers. Each vector is scaled alone.
     """
     units = np.empty(vectors.shape, np.float32)
     for rows in blocks(len(vectors)):
