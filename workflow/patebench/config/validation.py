@@ -3,7 +3,7 @@
 import copy
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -60,30 +60,13 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
     PatebenchError
         For the first mistake. Settings that do not match the data are checked last and reported together.
     """
-    check_groups(_REGISTRIES)
-    for registry in _REGISTRIES:
-        registry.names()  # raises an error if another package registers an existing name
+    _check_registries()
     settings = ConfigSettings.checked(written)
-    _check_folder("results", settings.results)
-    for registry in (FIGURES, TABLES):  # a run uses all of their entries
-        registry.check_offered()
     own = {name: own_data(name, dataset) for name, dataset in settings.datasets.items()}
-    taken = [*DATASETS, *own, *RESERVED]
-    if settings.name in taken:
-        line = f"'{settings.name}' is already a folder of results; choose a name other than {', '.join(taken)}"
-        raise PatebenchError(line, code="taken", where="name")
-    listed = isinstance(written.get("only"), list | tuple)
-    for i, name in enumerate(settings.only):
-        check_among(key_path("only", i) if listed else "only", name, settings.experiments, "an experiment")
+    _check_names(settings, listed=isinstance(written.get("only"), list | tuple))
     chosen = settings.only or tuple(settings.experiments)
     if files:
-        left_out = {each.dataset for name, each in settings.experiments.items() if name not in chosen}
-        read = {settings.experiments[name].dataset for name in chosen}
-        call_all(
-            partial(check_own_files, name, each)
-            for name, each in settings.datasets.items()
-            if name in read or name not in left_out
-        )
+        _check_files(settings, chosen)
     seeds = {name: each.seeds or settings.seeds for name, each in settings.experiments.items()}
     run = Run(
         name=settings.name,
@@ -102,12 +85,7 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
     }
     run.experiments = tuple(each for name, each in experiments.items() if name in chosen)
     if run.mode is Mode.RELEASE:
-        limit = run.ledger.limit if run.ledger else None
-        if limit is None:
-            _check_single_release(run)
-        else:
-            teachers = [labels.ensemble.teachers for each in run.experiments for labels in each.label_sets]
-            run.check_size_of_delta("ledger.delta", limit.delta, max(teachers, default=None))
+        _check_budget(run)
     sought = {
         name: each
         for name, each in settings.experiments.items()
@@ -115,6 +93,50 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
     }
     _check_data(sought, run, own)
     return run
+
+
+def _check_registries() -> None:
+    """Raise PatebenchError if another package registers an unknown kind of object, a taken name, or a faulty figure."""
+    check_groups(_REGISTRIES)
+    for registry in _REGISTRIES:
+        registry.names()  # raises an error if another package registers an existing name
+    for registry in (FIGURES, TABLES):  # a run uses all of their entries
+        registry.check_offered()
+
+
+def _check_names(settings: ConfigSettings, *, listed: bool) -> None:
+    """Raise PatebenchError if the name of the run or of its folder is taken, or `only` names an unknown experiment.
+
+    `listed` is True if the key `only` is a list rather than text with commas.
+    """
+    _check_folder("results", settings.results)
+    taken = [*DATASETS, *settings.datasets, *RESERVED]
+    if settings.name in taken:
+        line = f"'{settings.name}' is already a folder of results; choose a name other than {', '.join(taken)}"
+        raise PatebenchError(line, code="taken", where="name")
+    for i, name in enumerate(settings.only):
+        check_among(key_path("only", i) if listed else "only", name, settings.experiments, "an experiment")
+
+
+def _check_files(settings: ConfigSettings, chosen: Sequence[str]) -> None:
+    """Raise PatebenchError if a file is missing, except files that only experiments outside `chosen` read."""
+    left_out = {each.dataset for name, each in settings.experiments.items() if name not in chosen}
+    read = {settings.experiments[name].dataset for name in chosen}
+    call_all(
+        partial(check_own_files, name, each)
+        for name, each in settings.datasets.items()
+        if name in read or name not in left_out
+    )
+
+
+def _check_budget(run: Run) -> None:
+    """Raise PatebenchError if a release has several label sets without a total budget, or too large a δ of it."""
+    limit = run.ledger.limit if run.ledger else None
+    if limit is None:
+        _check_single_release(run)
+    else:
+        teachers = [labels.ensemble.teachers for each in run.experiments for labels in each.label_sets]
+        run.check_size_of_delta("ledger.delta", limit.delta, max(teachers, default=None))
 
 
 def _check_data(experiments: Mapping[str, ExperimentSettings], run: Run, own: Mapping[str, Data]) -> None:
