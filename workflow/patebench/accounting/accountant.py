@@ -39,11 +39,11 @@ class Accountant(ABC):
     name : name of the accountant
     kind : kind of its bounds: worst case, data-dependent or sanitised
     source : citation of the paper and the theorem
-    discrete : what is valid for discrete noise of the same scale. A text: the theorem itself, for the reason that
-        the text states. An accountant: that accountant instead. None: the theorem may not hold
+    discrete : how to bound ε for discrete noise of the same scale. If a text, the theorem also holds for discrete
+        noise, and the text gives the reason. If an accountant, use that accountant. None: the theorem may not hold
     adaptive : True if the theorem also holds when earlier answers determine later queries
-    failure : function of T that returns the probability that the theorem fails on the first T queries; this probability
-        is subtracted from δ
+    failure : function of T that returns the probability that the theorem's bound does not hold for the first
+        T queries; this probability is subtracted from δ
     label : heading of the accountant's column in tables; accountants with the same label share one column. Default: the
         entry in `_LABELS`, or `name`
     variant : True for a variant of another accountant that serves only for comparison
@@ -73,10 +73,10 @@ class Accountant(ABC):
         """Return the bounds on ε at `delta`: for each T in `queries`, one or more bounds for the first T queries."""
 
     def bounds_of_both(self, queries: Sequence[int], delta: float) -> list[Bound]:
-        """Return the bounds on ε at `delta`, each with ε for replaced votes and ε for added or removed votes.
+        """Return the bounds on ε at `delta` for two neighbour relations.
 
-        The field `epsilon` of a bound is ε if a teacher's votes are replaced. The field `add_or_remove` is ε if a
-        teacher's votes are added or removed; None if `added` is None.
+        In a bound, the field `epsilon` is ε if neighbours replace a teacher's votes. The field `add_or_remove` is ε if
+        neighbours add or remove a teacher's votes; it is None if the accountant's `added` is None.
         """
         bounds = self.bounds(queries, delta)
         if self.added is None:
@@ -85,9 +85,9 @@ class Accountant(ABC):
         return [replace(bound, add_or_remove=other.epsilon) for bound, other in zip(bounds, others, strict=True)]
 
     def remaining_delta(self, delta: float, queries: int) -> float:
-        """Return `delta` minus the probability that the theorem fails on the first `queries` queries.
+        """Return `delta` minus the failure probability of the theorem on the first `queries` queries.
 
-        A difference below `SMALLEST_DELTA` is replaced by 0, at which ε is ∞.
+        This is the δ for the conversion to ε. It is 0, which makes ε = ∞, if the difference is below `SMALLEST_DELTA`.
         """
         remaining = delta - self.failure(queries) * (1 + _ROUNDING)
         return remaining if remaining >= SMALLEST_DELTA else 0.0
@@ -109,10 +109,10 @@ class Accountant(ABC):
 
 
 def valid_for_adaptive_queries(accountants: Sequence[Accountant]) -> list[Accountant]:
-    """Return the accountants in `accountants` that also hold when earlier answers determine later queries.
+    """Return the accountants whose theorems also hold when earlier answers determine later queries.
 
-    A data-dependent bound is then computed as if the queries that were asked had been fixed beforehand. A note in the
-    field `source` states this.
+    The citation (`source`) of a data-dependent accountant gets a note: its bound treats the queries that were asked as
+    fixed beforehand.
     """
     note = "; along the queries that were put, as if they had been fixed beforehand"
     return [
@@ -154,9 +154,9 @@ class RenyiAccountant(Accountant):
     refine: bool = True
 
     def curves(self, queries: Sequence[int], delta: float) -> tuple[Array, Array]:
-        """Return the orders to try for `delta`, and the Rényi divergences of the first T queries at these orders.
+        """Return Rényi orders, and the divergences of the first T queries at these orders for each T in `queries`.
 
-        The divergences are (numbers T in `queries` × orders).
+        The orders are those among which the least ε at `delta` is sought. The divergences are (numbers T × orders).
         """
         return self.orders, self.totals(queries, self.orders)
 
@@ -190,10 +190,10 @@ class RenyiAccountant(Accountant):
 
 
 def valid_for_discrete_noise(accountants: Sequence[Accountant]) -> list[Accountant]:
-    """Return accountants that are valid for discrete noise, with the reason added to the field `source`.
+    """Return the accountants to use for discrete noise; their citations (`source`) state why they are valid.
 
-    An accountant whose field `discrete` is another accountant is replaced by that accountant. An accountant whose field
-    `discrete` is None is left out.
+    The field `discrete` of each accountant decides. If it is another accountant, that accountant is returned instead.
+    If it is None, the accountant is left out.
     """
     valid = [item.discrete if isinstance(item.discrete, Accountant) else item for item in accountants]
     return [replace(item, source=f"{item.source}; {item.discrete}") for item in valid if item.discrete]
@@ -202,8 +202,8 @@ def valid_for_discrete_noise(accountants: Sequence[Accountant]) -> list[Accounta
 def with_added(accountants: Sequence[Accountant], added: Sequence[Accountant]) -> list[Accountant]:
     """Return copies of `accountants` whose fields `added` are set to the accountants in `added`, in the same order.
 
-    Each accountant in `added` uses the same theorem, for neighbours that add or remove a teacher's votes. If both
-    accountants of a pair have another accountant for discrete noise, these are paired in the same way.
+    Each accountant in `added` uses the same theorem, for neighbours that add or remove a teacher's votes. Accountants
+    for discrete noise, which are stored in the field `discrete`, are paired in the same way.
     """
     pairs = zip(accountants, added, strict=True)
     return [replace(one, added=other, discrete=_pair_discrete(one.discrete, other.discrete)) for one, other in pairs]
@@ -214,9 +214,9 @@ def _pair_discrete(one: "str | Accountant | None", other: "str | Accountant | No
 
 
 def repeated(curve: Callable[[Array], Array], times: Callable[[int], int] = lambda queries: queries) -> Totals:
-    """Return the function `totals` of a `RenyiAccountant` for queries that all have the Rényi curve `curve`.
+    """Return a function for `RenyiAccountant.totals` if every query has the Rényi curve `curve`.
 
-    The divergence of the first T queries is `times(T)`·`curve(orders)`, by default T·`curve(orders)`.
+    The divergences of the first T queries are `times(T)`·`curve(orders)`, with `times(T)` = T by default.
     """
 
     def totals(queries: Sequence[int], orders: Array) -> Array:
@@ -226,10 +226,10 @@ def repeated(curve: Callable[[Array], Array], times: Callable[[int], int] = lamb
 
 
 def summed(curve: Callable[[Array, Array], Array], rows: Array) -> Totals:
-    """Return the function `totals` of a `RenyiAccountant` for queries with different Rényi curves.
+    """Return a function for `RenyiAccountant.totals` that sums data-dependent Rényi curves over the first T queries.
 
-    `rows` contains the data of each query, such as ln q. `curve(rows, orders)` returns the Rényi divergences
-    (queries × orders) of the queries in `rows`.
+    `rows` has one row per query, with the data on which its curve depends, such as ln q. `curve(rows, orders)` returns
+    the Rényi divergences (queries × orders) of the queries in `rows`.
     """
 
     def totals(queries: Sequence[int], orders: Array) -> Array:

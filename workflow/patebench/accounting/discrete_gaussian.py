@@ -83,8 +83,8 @@ def epsilon(sigma: float, cells: int, delta: float) -> float:
 def several(groups: Sequence[tuple[float, int]], delta: float) -> float:
     """Return the ε at `delta`, rounded up, of releasing counts with discrete Gaussian noise of several scales.
 
-    `groups` contains a pair (σ, cells) for each noise scale σ: neighbours differ in `cells` counts with this noise, by
-    one each. The result is the smaller of two bounds: one by rounded continuous noise, and one by concentrated DP.
+    `groups` contains pairs (σ, cells): of the counts with noise of scale σ, neighbours differ in `cells` counts, by one
+    each.
     """
     if min(sigma for sigma, _ in groups) == 0:
         return math.inf
@@ -97,7 +97,7 @@ def several(groups: Sequence[tuple[float, int]], delta: float) -> float:
 def accountant(epsilon: Callable[[int, float], float], losses: str) -> DirectAccountant:
     """Return an accountant for discrete Gaussian noise, where `epsilon(T, δ)` is the ε of T queries at δ.
 
-    `losses` is text that ends the citation in `source`; it describes the privacy loss of T queries.
+    `losses` describes the privacy loss of T queries in words; it is the end of the citation in bounds.
     """
     return DirectAccountant(
         name="pld",
@@ -109,7 +109,10 @@ def accountant(epsilon: Callable[[int, float], float], losses: str) -> DirectAcc
 
 
 def _continuous_epsilon(groups: Sequence[tuple[float, int]], delta: float) -> float:
-    """Bound the ε of `several` by continuous Gaussian noise rounded to integers; ∞ if this bound does not hold."""
+    """Return an ε for the release of `several`, from continuous Gaussian noise that is rounded to integers.
+
+    The result is ∞ if a noise scale σ is too small for this bound.
+    """
     mu, tau = 0.0, 0.0
     for sigma, cells in groups:
         if math.isinf(sigma):
@@ -128,20 +131,21 @@ def _continuous_epsilon(groups: Sequence[tuple[float, int]], delta: float) -> fl
 
 @dataclass(frozen=True)
 class _Losses:
-    """Upper bounds on the distribution of the privacy loss if neighbours differ in `cells` noisy counts, by one each.
+    """Upper bounds on the distribution of the privacy loss of counts, and the least ε that they imply at one δ.
 
-    If the noise of these counts adds up to y, the privacy loss is (`cells`/2 + y)/σ².
+    Neighbours differ in `cells` counts by one each, and Y is the sum of the noise of these counts. The privacy loss is
+    (`cells`/2 + Y)/σ².
     """
 
-    weights: Array  # bounds on Pr[Y = y]/δ for y = lowest, lowest + 1, …, with Y the sum of the noise and δ the target
-    lowest: int
+    weights: Array  # bounds on Pr[Y = y]/δ for y = lowest, lowest + 1, …, with δ the one for which ε is computed
+    lowest: int  # least stored noise sum y
     sigma: float
     cells: int
 
     def least_epsilon(self) -> float:
-        """Return the least ε, rounded up, for which the release of all counts is (ε, δ)-DP with the target δ.
+        """Return the least ε ≥ 0 for which the bounds imply (ε, δ)-DP of the release of all counts, rounded up.
 
-        The result is at least 0, and at least the privacy loss of the noise sum `lowest`.
+        The result is never below the privacy loss of the least stored noise sum.
         """
         if self._delta_ratio(0) <= 1:
             return self._epsilon(0, 0.0)
@@ -154,7 +158,7 @@ class _Losses:
         return self._epsilon(k, min(fraction, 1.0))
 
     def _delta_ratio(self, index: int) -> float:
-        """Return δ(ε) divided by the target δ, where ε is the privacy loss of the noise sum `lowest` + `index`."""
+        """Return δ(ε)/δ, with ε the privacy loss of the noise sum `lowest` + `index`; (ε, δ)-DP holds if it is ≤ 1."""
         above = self.weights[index + 1 :]
         with np.errstate(under="ignore"):
             gains = -np.expm1(-np.arange(1, len(above) + 1) / (self.sigma * self.sigma))
@@ -167,7 +171,7 @@ class _Losses:
 
 
 def _losses_of_one_gaussian(sigma: float, cells: int, delta: float) -> _Losses:
-    """Return bounds on the privacy loss of `cells` counts, whose noise sum is treated as one discrete Gaussian."""
+    """Return bounds on the privacy loss of `cells` counts; the sum of their noise is taken as one discrete Gaussian."""
     mu, scale = math.sqrt(cells) / sigma, sigma * math.sqrt(cells)
     t = independent.gaussian_dp(mu, delta) / mu - mu / 2
     # Noise sums more than about one scale below the one whose loss is the ε of continuous noise are left out.
@@ -178,7 +182,10 @@ def _losses_of_one_gaussian(sigma: float, cells: int, delta: float) -> _Losses:
 
 
 def _losses_by_transform(sigma: float, cells: int, delta: float) -> _Losses | None:
-    """Return bounds on the privacy loss of `cells` counts by a Fourier transform; None where it is infeasible."""
+    """Return bounds on the privacy loss of `cells` counts, by a Fourier transform of the noise distribution.
+
+    Return None if σ is too small for the transform, or the transform too large.
+    """
     if sigma < _LEAST:
         return None
     # Draws are exponentially tilted, so that the losses that determine δ have high relative precision.
@@ -202,7 +209,10 @@ def _losses_by_transform(sigma: float, cells: int, delta: float) -> _Losses | No
 
 
 def _convolve_power(p: Array, draws: int, size: int) -> tuple[Array, float]:
-    """Return the probabilities of the sum, modulo `size`, of `draws` samples from `p`, and a bound on their errors."""
+    """Return the distribution of the sum of `draws` samples from `p`, modulo `size`, and a bound on its errors.
+
+    `p` contains the probabilities of 0, 1, 2, …; the distribution contains those of the sums 0 … `size` − 1.
+    """
     turn = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)
     spectrum = np.zeros(len(turn), dtype=np.complex128)
     for coefficient in p[::-1]:
@@ -230,9 +240,9 @@ def _tilted_distribution(sigma: float, centre: float) -> tuple[Array, Array, flo
 
 
 def _find_tilt(sigma: float, rate: float) -> float:
-    """Return the least `centre` of `_tilted_distribution` whose mean is improbable as the mean of n draws of the noise.
+    """Return the least centre c for which the mean of `_tilted_distribution(sigma, c)` is improbable for real noise.
 
-    Improbable means that Chernoff's bound on the probability of a mean at least as large is at most e^{−n·`rate`}.
+    Chernoff's bound on the probability that n draws of noise of scale `sigma` reach this mean is at most e^{−n·`rate`}.
     """
     log_sum = _tilted_distribution(sigma, 0.0)[2]
 
@@ -252,12 +262,12 @@ def _weights(log_weights: Array) -> Array:
 
 
 def _least_noise_sum(cells: int) -> int:
-    """Return the least noise sum of `cells` counts to store; its privacy loss is negative and does not affect δ."""
+    """Return the least noise sum of `cells` counts that matters for δ(ε) at ε ≥ 0: its privacy loss is just below 0."""
     return -(cells // 2) - 1
 
 
 def _greatest_noise_sum(scale: float, delta: float) -> int:
-    """Return the greatest noise sum to store: greater ones have a probability of at most `_BEYOND`·`delta`."""
+    """Return a y for which a noise sum of scale `scale` exceeds y with probability at most `_BEYOND`·`delta`."""
     return math.ceil(scale * math.sqrt(2 * (math.log(1 / delta) + _CUT)))
 
 
@@ -302,9 +312,10 @@ def shared_counts_epsilon(sigma: float, shares: int, queries: int, delta: float)
     The noise of a count is the sum of `shares` discrete Gaussians of variance σ²/`shares`. One teacher changes two
     counts by one each in every query. If the mechanism counts only m votes of each teacher, pass m as `queries`.
 
-    The result is the smaller of two bounds. One is from the Rényi curve `shared_counts`. The other is from discrete
-    Gaussian noise of scale σ, whose δ at ε is δ°(ε). With τ the `share_difference` and x = 2Tτ, the probabilities of
-    both kinds of noise on the 2T changed counts differ by a factor from e^{−x} to e^x. So δ(ε) ≤ e^x δ°(ε − 2x).
+    The result is the smaller of two bounds. One is from the Rényi curve `shared_counts`. The other compares the noise
+    with one discrete Gaussian of scale σ per count: on the 2T changed counts, probabilities differ by a factor from
+    e^{−x} to e^x, with x = 2Tτ and τ the `share_difference`. So δ(ε) ≤ e^x δ°(ε − 2x), where δ° is the δ of discrete
+    Gaussian noise.
     """
     curve = queries * shared_counts(sigma, shares, conversion.ORDERS)
     limit = float(np.min(conversion.tight(conversion.ORDERS, curve, delta)))

@@ -228,7 +228,7 @@ class ExactDivergence:
         return np.where(forms < _LARGE, forms, np.inf)
 
     def is_long(self, queries: int) -> bool:
-        """Return True if the divergences of `queries` queries take long enough to start several processes."""
+        """Return True if computing the divergences of `queries` queries justifies several processes."""
         return queries * self._most_ranks**2 > _WORTH_SHARING
 
     def _pieces(self, stops: Integers, orders: int) -> Iterator[tuple[int, Integers]]:
@@ -270,7 +270,10 @@ class ExactDivergence:
 
 
 def reaching(wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return `wanted` (numbers T × orders, T ascending), made True where an order is wanted for any larger T."""
+    """Return the mask `wanted` (numbers T × orders, T ascending), with each True extended to all smaller T.
+
+    The sum over T queries needs the sums over fewer queries.
+    """
     return np.logical_or.accumulate(wanted[::-1], axis=0)[::-1]
 
 
@@ -283,17 +286,17 @@ def _hash_histograms(counts: Counts) -> NDArray[np.uint64]:
 
 
 class _PieceInput(NamedTuple):
-    """Input for the divergences of one piece: its queries, their weights `times`, and the orders to compute."""
+    """Input for the divergences of one piece, which is a group of queries that fits in memory."""
 
-    votes: Votes
-    times: Array
+    votes: Votes  # votes on the queries
+    times: Array  # weights of the queries
     neighbours: Neighbours | PerQueryNeighbours
-    orders: Array
+    orders: Array  # orders to compute
     rows: bytes  # indices of the queries, by which neighbours are cached
 
 
 class _NeighbourCache(dict[bytes, list[Pairs]]):
-    """Cache of the neighbours of each piece, which are used again at further orders; its size is limited."""
+    """Cache of limited size, from the query indices of a piece to its neighbours; they serve for all orders."""
 
     room = _KEPT
 
@@ -313,10 +316,10 @@ class _NeighbourCache(dict[bytes, list[Pairs]]):
 
 
 def _sums(part: _PieceInput, cache: _NeighbourCache | None = None) -> tuple[Array, Array | None]:
-    """Return the divergences of a piece, summed over its queries, in two arrays.
+    """Return the divergences of the queries in `part`, summed over queries, in two arrays.
 
-    The first (2 directions × orders) is for the worst neighbour of each query. The second (teachers × 2 directions ×
-    orders) is for each teacher whose votes change; None without a vote matrix.
+    The first array (2 directions × orders) is for the worst neighbour of each query. The second array (teachers × 2
+    directions × orders) has one row for each teacher whose votes may change. It is None without a vote matrix.
     """
     if isinstance(part.neighbours, PerQueryNeighbours):
         block, portions = _Block.with_own_histograms(part.votes), part.neighbours.neighbours(part.votes)
@@ -333,11 +336,11 @@ def _sums(part: _PieceInput, cache: _NeighbourCache | None = None) -> tuple[Arra
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Queries of one piece: the histogram of each query, and the rank of each class by its count."""
+    """Queries of one piece, grouped by their histograms, so that each distinct histogram is computed once."""
 
     histogram_count: int  # number of distinct histograms
     rank_count: int  # number of distinct ranks
-    histogram_of_query: Integers  # histogram of each query
+    histogram_of_query: Integers  # index of the histogram of each query (queries,)
     rank: Integers  # rank of each class by its count (queries × classes)
     matrix: NDArray[np.integer] | None  # votes (teachers × queries), if known
 
@@ -346,9 +349,10 @@ class _Block:
 
     @classmethod
     def by_histogram(cls, votes: Votes) -> tuple["_Block", Counts]:
-        """Return the block of `votes`, and its distinct histograms (histograms × classes, counts in descending order).
+        """Return the queries of `votes` grouped by histogram, and the distinct histograms.
 
-        Queries that differ only in the order of classes share a histogram. Classes with equal counts share a rank.
+        Histograms are (histograms × classes), with counts in descending order: queries that differ only in the order of
+        classes share one. Classes with equal counts share a rank.
         """
         order = np.argsort(-votes.counts, axis=1, kind="stable")
         ordered = np.take_along_axis(votes.counts, order, axis=1)
@@ -360,7 +364,7 @@ class _Block:
 
     @classmethod
     def with_own_histograms(cls, votes: Votes) -> "_Block":
-        """Return a block in which every query has its own histogram, and the rank of a class is the class itself."""
+        """Return the queries of `votes` without grouping: query i has histogram i, and class j has rank j."""
         rank = np.broadcast_to(np.arange(votes.classes), votes.counts.shape)
         return cls(votes.queries, votes.classes, np.arange(votes.queries), rank, votes.matrix)
 

@@ -60,7 +60,7 @@ def sampled(queries: int) -> tuple[Integers, Array]:
 
 @dataclass(eq=False)
 class OrderSearch:
-    """Search for the Rényi orders at which ε is least; it also computes the exact divergences at these orders."""
+    """Search for the Rényi orders at which ε is least, with the exact divergences `divergence`."""
 
     divergence: ExactDivergence
     _cache: dict[tuple[tuple[int, ...], float], tuple[Array, Array]] = field(default_factory=dict, repr=False)
@@ -80,9 +80,10 @@ class OrderSearch:
         return self._cache[key]
 
     def totals(self, form: int, queries: Sequence[int], orders: Array) -> Array:
-        """Return the exact divergences of the first T queries (numbers T × orders), the larger one of both directions.
+        """Return the exact divergences of the first T queries (numbers T × orders), for each T in `queries`.
 
-        `form` is 0 for the worst neighbour of each query, and 1 for the worst teacher over all queries.
+        They are the larger of D_α(votes ‖ neighbour) and D_α(neighbour ‖ votes). `form` is 0 for the worst neighbour of
+        each query, and 1 for the worst teacher over all queries.
         """
         return self.divergence.directions(queries, orders)[form].max(axis=1)
 
@@ -139,9 +140,9 @@ class OrderSearch:
 
 
 def _predict_index(how: Conversion, curve: Array, delta: float) -> int:
-    """Predict the order in `ORDERS[::_EVERY]` with the least ε, and return its index there.
+    """Return the index in `ORDERS[::_EVERY]` of the order at which ε by the conversion `how` is predicted to be least.
 
-    `curve` contains the Rényi divergences at the orders `COARSE`.
+    The prediction is from `curve`, the Rényi divergences at the orders `COARSE`.
     """
     epsilons = conversion.unclipped(how, COARSE, curve, delta)
     best = int(np.argmin(epsilons))
@@ -157,10 +158,10 @@ def _parabola_minimum(left: float, middle: float, right: float) -> float:
 
 
 def _select_orders_beyond(forms: Array, known: NDArray[np.bool_], delta: float) -> NDArray[np.bool_]:
-    """Return a mask (stops × `ORDERS`) of further orders for each T whose least ε is next to an order not yet computed.
+    """Return a mask (stops × `ORDERS`) of orders to compute next, because ε may be still smaller there.
 
-    `forms` (2 forms × stops × `ORDERS`) contains the divergences. `known` (stops × `ORDERS`) is True where they were
-    computed.
+    For a T whose least ε is at the edge of the computed orders, these are the next orders beyond this edge. `forms` (2
+    forms × stops × `ORDERS`) contains the divergences, and `known` (stops × `ORDERS`) is True where they were computed.
     """
     wanted = np.zeros_like(known)
     for i, at, _ in _find_minima(forms, delta):
@@ -172,7 +173,11 @@ def _select_orders_beyond(forms: Array, known: NDArray[np.bool_], delta: float) 
 
 
 def _select_orders_between(forms: Array, delta: float) -> NDArray[np.bool_]:
-    """Return a mask (stops × `ORDERS`) of the orders between known ones where ε is predicted to be least for each T."""
+    """Return a mask (stops × `ORDERS`) of orders between the computed ones at which ε is predicted to be least.
+
+    There is one prediction for each T, form and conversion. `forms` (2 forms × stops × `ORDERS`) contains the
+    divergences.
+    """
     wanted = np.zeros(forms.shape[1:], dtype=bool)
     for i, at, epsilons in _find_minima(forms, delta):
         if 0 < at < len(ORDERS) - 1:
@@ -181,9 +186,10 @@ def _select_orders_between(forms: Array, delta: float) -> NDArray[np.bool_]:
 
 
 def _find_minima(forms: Array, delta: float) -> Iterator[tuple[int, int, Array]]:
-    """Yield the index of T, the index of the order with the least ε, and ε at all orders, per form, conversion and T.
+    """Yield a triple (i, j, ε) for each form, each conversion and the i-th number of queries T.
 
-    `forms` (2 forms × numbers T × `ORDERS`) contains the divergences. A T whose least ε is 0 or ∞ is left out.
+    ε is an array over `ORDERS`, and ε[j] is its minimum. There is no triple if the minimum is 0 or ∞.
+    `forms` (2 forms × numbers T × `ORDERS`) contains the divergences.
     """
     for form in forms:
         for how in _CONVERSIONS:
@@ -216,7 +222,7 @@ def _compute_coarse_divergences(divergence: ExactDivergence, queries: Integers, 
 
 @dataclass(frozen=True, kw_only=True)
 class ExactAccountant(RenyiAccountant):
-    """Rényi accountant of the exact divergence in one of two forms, which use the same `search`.
+    """Rényi accountant that computes the exact divergence, at the orders that `search` selects.
 
     `form` is 0 for the worst neighbour of each query, and 1 for the worst teacher over all queries.
     """

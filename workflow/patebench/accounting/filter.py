@@ -28,8 +28,8 @@ class PerQueryCost(NamedTuple):
     Parameters
     ----------
     answer : cost of an answer
-    threshold_test : cost, paid for every query, of the test that decides whether to answer; None if the mechanism
-        always answers
+    threshold_test : cost of the test that decides whether a query is answered, which is paid for every query; None if
+        the mechanism always answers
     """
 
     answer: Curve
@@ -59,7 +59,7 @@ def allowance(orders: Array, epsilon: float, delta: float) -> Array:
 
 
 def best_order(curve: Curve, epsilon: float, delta: float) -> float:
-    """Return the order at which the budget (ε, δ) admits the most steps with the Rényi curve `curve`."""
+    """Return the order at which most steps with the Rényi curve `curve` fit into the budget (ε, δ)."""
 
     def steps(orders: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):

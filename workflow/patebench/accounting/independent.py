@@ -32,7 +32,10 @@ def strong_composition(gamma: float, queries: int, delta: float) -> float:
 
 
 def cells_mu(sigma: float, cells: int) -> float:
-    """Return the least μ for which counts with noise N(0, σ²) are μ-GDP; neighbours differ by one in `cells` counts."""
+    """Return the least μ for which counts with noise N(0, σ²) are μ-GDP.
+
+    Neighbours differ in `cells` counts, by one each.
+    """
     return math.sqrt(cells) / sigma if sigma > 0 else math.inf
 
 
@@ -186,9 +189,10 @@ def lattice_composition(loss_probabilities: Array, top: float, queries: int, del
 
 
 def pure_accountants(theorem: str, epsilon: float, *, discrete: str | None = None) -> list[Accountant]:
-    """Return the worst-case accountants of queries that are each `epsilon`-DP by the theorem cited in `theorem`.
+    """Return two worst-case accountants for queries that are each `epsilon`-DP: by exact composition and by Rényi DP.
 
-    `discrete` is the reason why the theorem also holds for discrete noise; None: it may not hold (see `Accountant`).
+    `theorem` cites why a query is `epsilon`-DP. `discrete` is the reason why this also holds for discrete noise; None:
+    it may not hold.
     """
     return [
         DirectAccountant(

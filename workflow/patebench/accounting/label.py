@@ -50,7 +50,7 @@ _ORDERS = np.sort(np.concatenate([ORDERS, 1 + np.sqrt((ORDERS[1:] - 1) * (ORDERS
 
 @dataclass(frozen=True)
 class _Noise:
-    """Functions and limits that bound the Rényi divergence of one label of a noisy argmax, for one kind of noise."""
+    """Properties of one kind of noise that `LabelCost` needs to bound the Rényi divergence of one label."""
 
     # All functions take s, one vote in noise scales.
     inside: Callable[[float], Sequence[Cells]]  # cells of u and v (see the module)
@@ -62,10 +62,11 @@ class _Noise:
 
 
 def _bound_gaussian_tail(s: float, order: float, reach: float) -> tuple[float, float]:
-    """Bound the contribution of Gaussian noise beyond `reach` noise scales to the Rényi divergence D_α of one label.
+    """Return two bounds on how much Gaussian noise beyond `reach` noise scales adds to the divergence of one label.
 
-    Return two bounds: for outcomes that depend on one of the two changed counts, and for those that depend on both. The
-    contribution is to (e^{(α−1)D_α} − 1) / (α(α−1)s²/2), where α is `order`, and one vote is `s` noise scales.
+    With D the Rényi divergence of order α = `order`, and one vote equal to `s` noise scales, they bound what is added
+    to (e^{(α−1)D} − 1) / (α(α−1)s²/2). The first bound is for outcomes that depend on one of the two changed counts,
+    the second for outcomes that depend on both.
     """
     tilt = (order - 1) * s
 
@@ -84,7 +85,7 @@ def _bound_gaussian_tail(s: float, order: float, reach: float) -> tuple[float, f
 
 
 def _bound_laplace_tail(s: float, order: float, reach: float) -> tuple[float, float]:
-    """Return the bounds of `_bound_gaussian_tail` for Laplace noise."""
+    """Return the two bounds that `_bound_gaussian_tail` describes, for Laplace noise."""
     # The log ratio of one score is from −s to s.
     probability, tilt = math.exp(s - reach) / 2, (order - 1) * s
     return probability * (math.exp(tilt) + 1), 2 * 4 * probability * (math.exp(2 * tilt) + 1)
@@ -118,7 +119,10 @@ _DISCRETE_LAPLACE = replace(
 
 
 def _bound_outside(noise: _Noise, s: float, order: float) -> float:
-    """Bound the Rényi divergence of one label at all (u, v) outside the cells, if one vote is `s` noise scales."""
+    """Return an upper bound on the Rényi divergence of one label for all counts that `Cells` do not cover.
+
+    One vote is `s` noise scales.
+    """
     # On integers, the reach X is lowered by two votes: scores may be off by one, and the sum that is the probability
     # of a tail is below an integral that begins a vote earlier.
     reach = noise.reach - 2 * s if noise.discrete else noise.reach
@@ -200,9 +204,9 @@ def laplace(gamma: float, *, discrete: bool = False) -> LabelCost:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelAccountant(RenyiAccountant):
-    """Rényi accountant of the labels of a noisy argmax, which computes only few orders because each is expensive.
+    """Rényi accountant for releasing only the labels of a noisy argmax.
 
-    The choice of orders affects tightness, not validity.
+    It computes few orders because each is expensive. The bound is valid at any order.
 
     Parameters
     ----------
@@ -237,7 +241,7 @@ class LabelAccountant(RenyiAccountant):
 
 
 def _descend(height: Callable[[int], float], start: int, step: int, size: int) -> int:
-    """Return the index, from 0 to `size` − 1, of a local minimum of `height`, found from `start` in steps of `step`."""
+    """Return an index i, from 0 to `size` − 1, with `height(i)` at most `height(i ± step)`, by descent from `start`."""
     while True:
         near = [index for index in (start - step, start + step) if 0 <= index < size]
         lowest = min(near, key=height)
@@ -255,7 +259,7 @@ def accountant(
     ----------
     cost, integer_cost : Rényi curve of one label with continuous and with discrete noise
     further_costs : Rényi curve of all other costs of a query, such as a threshold test
-    test : citation of the theorem on these other costs
+    test : citation of the theorem for `further_costs`
     """
 
     def build(cost: LabelCost, discrete: str | LabelAccountant) -> LabelAccountant:

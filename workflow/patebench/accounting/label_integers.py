@@ -36,22 +36,21 @@ _FINE, LARGEST_SCALE = 60.0, 300.0
 
 @dataclass(frozen=True, eq=False)
 class IntegerDistribution:
-    """Noise on the integers from −reach to reach: its probabilities `p` and distribution function `cdf`.
+    """Distribution of noise Z on the integers from −reach to reach; larger values are taken to be impossible.
 
-    Values beyond the reach count as impossible. With F the distribution function and H(x) = ln F(x + 1) − ln F(x),
-    `steepest` is an upper bound on H(x), and `bend` is an upper bound on H(x) − H(x + 1), for all x.
+    With F(x) = Pr[Z ≤ x], the increase of ln F at x is H(x) = ln F(x + 1) − ln F(x).
     """
 
-    p: Array
-    cdf: Array
-    bend: float
-    steepest: float
+    p: Array  # Pr[Z = z] for z from −reach to reach
+    cdf: Array  # Pr[Z ≤ z]
+    bend: float  # upper bound on H(x) − H(x + 1) for all x
+    steepest: float  # upper bound on H(x) for all x
 
     @classmethod
     def of(
         cls, log_weight: Callable[[Array], Array], reach: int, bend: float, steepest: float
     ) -> "IntegerDistribution":
-        """Create noise on −`reach` … `reach` with probabilities ∝ exp(`log_weight(z)`), a symmetric function of z."""
+        """Create the distribution with Pr[z] ∝ exp(`log_weight(z)`) for |z| ≤ `reach`; `log_weight` is symmetric."""
         weight = np.exp(log_weight(np.arange(-reach, reach + 1, dtype=np.float64)))
         below = np.cumsum(weight)
         return cls(weight / below[-1], below / below[-1], bend, steepest)
@@ -70,9 +69,10 @@ class IntegerDistribution:
         return np.where(z < -self.reach, 0.0, inside)
 
     def neither_ratio(self, u: Integers, v: Integers) -> Array:
-        """Return the privacy loss if neither class wins, ln P_o(u, v) − ln P_o(u − 1, v + 1); NaN if undefined.
+        """Return the privacy loss if neither class a nor class b wins: ln P_o(u, v) − ln P_o(u − 1, v + 1).
 
-        P_o(u, v) = Pr[u + Z < 0]·Pr[v + Z < 0], with Z the noise.
+        P_o(u, v) = Pr[u + Z < 0]·Pr[v + Z < 0] is the probability of this outcome, with Z the noise. The result is NaN
+        where it is infinite or undefined.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             gained = np.log(self.below(-1 - v) / self.below(-2 - v)) - np.log(self.below(-u) / self.below(-1 - u))
@@ -80,11 +80,11 @@ class IntegerDistribution:
 
 
 def gaussian(sigma: float) -> list[Cells]:
-    """Return `Cells` for discrete Gaussian noise: bounds on the probabilities that class a, class b or neither wins.
+    """Return bounds on the probabilities that class a, class b or neither wins with discrete Gaussian noise.
 
-    One vote moves from a to b. u is the count of a minus the largest noisy count of all classes except a and b, and
-    minus 1 if the class of this count wins ties with a. So a beats all classes except b where u + noise ≥ 0. v is the
-    same for b. The cells cover all integers u, v ≥ −9σ with |u − v| ≤ 18σ.
+    One vote moves from a to b. u is the count of a minus the largest noisy count of all classes except a and b; if the
+    class of this largest count wins ties with a, u is one less. So a beats all classes except b where u + noise ≥ 0. v
+    is defined in the same way for b. The bounds are for cells that cover all integers u, v ≥ −9σ with |u − v| ≤ 18σ.
     """
     # `bend` is 1/σ², as ln Σ_{z ≤ x} exp(−z²/2σ²) is −x²/2σ² plus a convex function.
     reach = math.ceil(14 * sigma) + 2
@@ -96,9 +96,9 @@ def gaussian(sigma: float) -> list[Cells]:
 
 
 def laplace(scale: float) -> list[Cells]:
-    """Return `Cells` for discrete Laplace noise, with u and v as in `gaussian`.
+    """Return bounds on the probabilities that class a, class b or neither wins with discrete Laplace noise.
 
-    The cells cover all integers u, v ≥ −18·`scale` with |u − v| ≤ 36·`scale`.
+    The cells cover all integers u, v ≥ −18·`scale` with |u − v| ≤ 36·`scale`; `gaussian` defines u and v.
     """
     reach = math.ceil(46 * scale) + 2
     noise = IntegerDistribution.of(lambda z: -np.abs(z) / scale, reach, math.inf, 1 / scale)
@@ -109,10 +109,10 @@ def laplace(scale: float) -> list[Cells]:
 
 
 def _cells(noise: IntegerDistribution, w: Array, t: Array, out: float, scale: float) -> list[Cells]:
-    """Return the cells for both tie rules (κ = 0 and κ = 1 of the module).
+    """Return bounds on the probabilities that a, b or neither wins, for both tie rules κ = 0 and κ = 1.
 
-    `w` are edges of cells in u + v. `t` are edges in u − v ≥ 0, which are mirrored for u − v < 0. Where u + v is below
-    all `w`, cells are squares in u and v, with |u| and |v| up to `out`. All these numbers are in units of `scale`.
+    Cells are ranges of u and v. `w` are edges of cells in u + v. `t` are edges of cells in |u − v|. Where u + v is
+    below all `w`, cells are squares in u and v, with |u| and |v| up to `out`. Edges and `out` are in units of `scale`.
     """
     rows, columns = (np.unique(np.round(edge * scale).astype(np.int64)) for edge in (w, both_signs(t)))
     columns = np.concatenate([[columns[0] - 1], columns, [columns[-1] + 2]])
@@ -126,9 +126,9 @@ def _cells(noise: IntegerDistribution, w: Array, t: Array, out: float, scale: fl
 
 
 def near(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> Cells:
-    """Return the cells with integer edges `w` in u + v and `t` in u − v, for the tie rule κ = `tie` of the module.
+    """Return bounds on the probabilities that a, b or neither wins, in cells with edges `w` in u + v and `t` in u − v.
 
-    The last cells in u + v reach to infinity.
+    `tie` is κ, the rule by which ties of a and b are broken (see the module). The last cells in u + v are unbounded.
     """
     # As u and v are integers, u + v and u − v are both even or both odd. Bounds at each end of a cell of t are
     # therefore computed at its last even and its last odd t.
@@ -148,9 +148,9 @@ def near(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> Cell
 
 @dataclass(frozen=True, eq=False)
 class _WinBounds:
-    """Bounds on the probability P_a that class a wins, and on its privacy loss: ln P_a minus ln P_a on the neighbour.
+    """Bounds on the probability P_a that class a wins, and on the privacy loss ln P_a(u, v) − ln P_a(u − 1, v + 1).
 
-    All bounds are (cells of w = u + v, columns `t`).
+    All bounds are arrays (cells of w = u + v, values `t` of u − v).
     """
 
     t: Integers  # u − v
@@ -170,7 +170,10 @@ class _WinBounds:
 
     @staticmethod
     def _compute_block(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> tuple[Array, Array, Array]:
-        """Compute the fields `low`, `high` and `ratio` for some of the columns `t`."""
+        """Return `low`, `high` and `ratio`, the lower and upper bound on P_a and the bound on its privacy loss.
+
+        All three are (cells with edges `w` in u + v, values `t` of u − v).
+        """
         z = np.arange(-noise.reach, noise.reach + 1)
         start = -((-w[:, None] - t) // 2)  # the least u of each cell, rounded up
         end = np.vstack([start[1:] - 1, np.full_like(t, noise.reach)])
@@ -190,13 +193,13 @@ class _WinBounds:
 
 
 def _tail_sums(terms: Array) -> Array:
-    """Return the sums of each row of `terms` from each index to the end, followed by 0."""
+    """Return, for each row of `terms`, the sums from each index to the end, and a last entry 0."""
     sums = np.cumsum(terms[:, ::-1], axis=1)[:, ::-1]
     return np.pad(sums, ((0, 0), (0, 1)))
 
 
 def _read_tail_sums(sums: Array, z: Integers, reach: int) -> Array:
-    """Return the sum of terms over all noise values of at least `z`, for each entry of `z` (cells × columns).
+    """Return, for each entry of `z` (cells × columns), the sum of the column's terms at noise values of at least `z`.
 
     `sums` (columns × values) is the result of `_tail_sums` for terms at the noise values −`reach` to `reach`.
     """
@@ -204,9 +207,10 @@ def _read_tail_sums(sums: Array, z: Integers, reach: int) -> Array:
 
 
 def _bound_neither(noise: IntegerDistribution, w: Integers, t: Integers) -> tuple[Array, ...]:
-    """Bound the probability that neither class wins from below and above, and its privacy loss from above and below.
+    """Return four bounds for the outcome that neither class a nor class b wins.
 
-    All four bounds are (cells of w = u + v, cells of t = u − v).
+    They are a lower and an upper bound on the probability of this outcome, and an upper and a lower bound on its
+    privacy loss. All are arrays (cells of w = u + v, cells of t = u − v).
     """
     low_u, low_v = -((-w[:, None] - t[:-1]) // 2), -((-w[:, None] + t[1:] - 1) // 2)
     end = np.append(w[1:] - 1, 4 * noise.reach + w[-1])[:, None]
@@ -223,14 +227,15 @@ def _bound_neither(noise: IntegerDistribution, w: Integers, t: Integers) -> tupl
 
 
 def far(noise: IntegerDistribution, edge: Integers, below: int, tie: int) -> Cells:
-    """Return square cells with edges `edge` in u and in v, for the tie rule κ = `tie` of the module.
+    """Return bounds on the probabilities that a, b or neither wins, in square cells with edges `edge` in u and in v.
 
-    A square in which u + v is at least `below` everywhere is covered by `near`. Its bounds are 0, so it has no effect.
+    `tie` is κ, the rule by which ties of a and b are broken (see the module). Squares in which u + v is always at least
+    `below` get bounds of 0, which have no effect, because the cells of `near` cover these squares.
     """
     # Bounds are computed at the corners of a square, by lemma 1 in docs/explanation/proofs-labels.md.
 
     def win_probabilities(u: Integers, v: Integers, tie: int) -> Array:
-        """Return the probability that class a wins by the rule κ = `tie`, for all pairs (u, v)."""
+        """Return the probability (`u` × `v`) that class a wins, with κ = `tie`."""
         x = np.arange(noise.reach + int(u[-1]) + 1)
         return noise.mass(x - u[:, None]) @ noise.below(x[:, None] - v - tie)
 

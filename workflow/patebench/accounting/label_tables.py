@@ -61,17 +61,17 @@ class Cells:
 
     @classmethod
     def of(cls, low: Array, high: Array, ratio: Array) -> "Cells":
-        """Create cells from bounds in arrays (bounds × rows × columns), in blocks of neighbouring rows and columns."""
+        """Create cells from bounds on a grid: `low`, `high` and `ratio` are (bounds × rows × columns)."""
         return cls(*(_cut_into_blocks(values) for values in (low, high, ratio)))
 
     @cached_property
     def _blocks(self) -> tuple[Array, Array, Array]:
-        """Return `low`, `high` and `ratio` that hold for all cells of a block, for each block."""
+        """Return `low`, `high` and `ratio` with one entry per block, which holds for every cell of the block."""
         farthest = np.abs(self.ratio).max(axis=2) * np.array([1, -1, 1, -1])[:, None]
         return self.low.min(axis=2), self.high.max(axis=2), farthest
 
     def worst(self, order: float) -> float:
-        """Return an upper bound on the divergence of order α = `order` in all cells: the largest bound of a cell."""
+        """Return an upper bound on D_α(P ‖ P′) for α = `order` and all counts in the cells."""
 
         def inner(blocks: NDArray[np.intp]) -> Array:
             return _bound_sums(self.low[:, blocks], self.high[:, blocks], self.ratio[:, blocks], order)
@@ -84,7 +84,7 @@ class Cells:
 
 
 def _bound_sums(low: Array, high: Array, ratio: Array, order: float) -> Array:
-    """Bound Σ P·f(r) over the three outcomes from above, per cell or block, with f(r) from `excess`."""
+    """Return an upper bound on Σ P·f(r) over the three outcomes, for each cell or block; `excess` computes f(r)."""
     # Σ P·f(r): the least of the bounds with every P at its upper bound, and with P_a or P_b from Σ P = 1.
     first, second, above, below = excess(ratio, order)
     neither = np.maximum(above, below)
@@ -98,7 +98,10 @@ def _bound_sums(low: Array, high: Array, ratio: Array, order: float) -> Array:
 
 
 def _cut_into_blocks(values: Array) -> Array:
-    """Return `values` (bounds × rows × columns) as (bounds × blocks × cells); copies of edge cells fill the rest."""
+    """Return `values` (bounds × rows × columns) as (bounds × blocks × cells per block).
+
+    Blocks at the end of the grid are filled up with copies of the last cells.
+    """
     bounds, rows, columns = values.shape
     padded = np.pad(values, ((0, 0), (0, -rows % _ROWS), (0, -columns % _COLUMNS)), mode="edge")
     cut = padded.reshape(bounds, padded.shape[1] // _ROWS, _ROWS, -1, _COLUMNS)
@@ -117,14 +120,15 @@ _STEEP = 1e12
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Bounds on the outcome probabilities of a label, in cells of w = u + v (rows) at edges of t = u − v (columns).
+    """Bounds on the probabilities P_a that class a wins and P_o that neither class a nor class b wins a noisy argmax.
 
-    u and v are the counts of classes a and b minus the largest noisy count of all other classes. P_a, P_b and P_o are
-    the probabilities that a, b or neither wins. There is no P_b, as P_b at t equals P_a at −t. The last cell of w is
-    unbounded. Arrays are (cells of w, edges of t), except `t`, the edges, which are symmetric about 0.
+    u and v are the counts of classes a and b minus the largest noisy count of all other classes. Rows are cells of w =
+    u + v, the last of which is unbounded. Columns are values of t = u − v. The probability that b wins at t is P_a at
+    −t. All arrays except `t` are (cells of w, values of t).
 
     Parameters
     ----------
+    t : ascending values of u − v, symmetric about 0
     wins_low, wins_high : lower and upper bound on P_a in the cell of w
     steep : upper bound on ∂ ln P_a/∂t in the cell of w
     neither, neither_low : upper and lower bound on P_o in the cell of w
@@ -143,7 +147,7 @@ class Table:
 
 
 def edges(start: float, *pieces: tuple[float, float]) -> Array:
-    """Return edges from `start` to the end of the last piece; `pieces` are pairs of a step width and an end."""
+    """Return ascending edges of cells from `start` on; `pieces` are pairs (step width, end) of successive intervals."""
     parts = [np.array([start])]
     for step, end in pieces:
         number = round((end - start) / step)
@@ -159,7 +163,7 @@ def both_signs(t: Array) -> Array:
 
 @cache
 def gaussian() -> Table:
-    """Return the table for noise N(0, 1): w = u + v from −22, and t = u − v from −24 to 24."""
+    """Return bounds on P_a and P_o (see `Table`) for noise N(0, 1): u + v from −22, and u − v from −24 to 24."""
     # ln P_a is concave. The second derivative of ln P_a along t is Var(S_a/2 − S_b/2 | a wins) − 1/2 ≥ −1/2, with S_a =
     # u + noise and S_b = v + noise. The second derivatives along u and along v are Var(S_a | a wins) − 1 and
     # Var(S_b | a wins) − 1, both from −1 to 0. A quarter of their difference is the derivative of ∂ ln P_a/∂t along w.
@@ -184,7 +188,7 @@ def _density(x: Array) -> Array:
 
 
 def _gaussian_wins(w: Array, t: Array) -> Array:
-    """Compute the probability (w × t) that class a wins with noise N(0, 1), by quadrature."""
+    """Return the probability (`w` × `t`) that class a wins with noise N(0, 1), by quadrature."""
     # ∫ φ(u)Φ(−v)/2 dw; the omitted part, below u = −20 + t/2, is below 1e-14 of the integral.
     start = w[0] - 0.25 * np.arange(72, 0, -1)
     low, high = np.concatenate([start, w[:-1]]), np.concatenate([start[1:], w[:1], w[1:]])
@@ -205,7 +209,10 @@ def _gaussian_wins(w: Array, t: Array) -> Array:
 
 @cache
 def laplace() -> Table:
-    """Return the table for noise of density f(x) = e^{−|x|}/2: w = u + v from −36, and t = u − v from −48 to 48."""
+    """Return bounds on P_a and P_o (see `Table`) for Laplace noise of scale 1.
+
+    The table covers u + v from −36, and u − v from −48 to 48.
+    """
     # The slope of ln f is at most 1, and so is the slope of ln P_a in u and in v.
     w = edges(
         -36.0,
@@ -244,7 +251,7 @@ def _laplace_below(x: Array) -> Array:
 
 
 def _laplace_wins(w: Array, t: Array) -> Array:
-    """Compute the probability (w × t) that class a wins with noise of density e^{−|x|}/2."""
+    """Return the probability (`w` × `t`) that class a wins with Laplace noise of scale 1."""
     # ∫_{z > −u} f(z) F(z + t) dz
     c, apart = np.broadcast_arrays(-(w + t) / 2, np.abs(t))
     tie, up, down = np.exp(-apart), np.exp(np.minimum(c, 0)), np.exp(-np.maximum(c, 0))
@@ -266,7 +273,7 @@ def _laplace_wins(w: Array, t: Array) -> Array:
 
 
 def _laplace_tie_density(w: Array, t: Array) -> Array:
-    """Compute G = ∫ f(x − u) f(x − v) dx over x > 0, the density of a tie of a and b, with f(x) = e^{−|x|}/2."""
+    """Return the density of a tie of a and b: ∫ f(x − u) f(x − v) dx over x > 0, with f(x) = e^{−|x|}/2."""
     apart = np.abs(t)
     # G = ∫_{z > c} f(z) f(z + |t|) dz with c = −max(u, v)
     c, apart = np.broadcast_arrays(-(w + apart) / 2, apart)
@@ -323,7 +330,7 @@ def _create_table(
 
 
 def cells(table: Table, s: float) -> Cells:
-    """Return `Cells` with the bounds of `table`, if one vote changes a count by `s` noise scales."""
+    """Return bounds on outcome probabilities and privacy losses, from `table`, if one vote is `s` noise scales."""
     low, high = _inner_edges(table.t)
     mirrored = len(table.t) - 1 - high
     towards = np.where(table.t < 0, table.neither_steep, 0.0)
@@ -337,9 +344,9 @@ def cells(table: Table, s: float) -> Cells:
 
 
 def _inner_edges(t: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the indices in `t` of the lower edges and of the upper edges of the inner cells.
+    """Return the indices in `t` of the lower edges, and of the upper edges, of all cells used in `Cells`.
 
-    From an inner cell, a changed vote of at most `LARGEST` noise scales leads to a point that is still in the table.
+    The outermost cells of `t` are left out, because a changed vote would lead to counts outside the table.
     """
     # A vote of s noise scales changes t by 2s.
     inside = np.flatnonzero(np.abs(t) <= t[-1] - 2 * LARGEST)
@@ -348,7 +355,7 @@ def _inner_edges(t: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 @lru_cache(maxsize=2)
 def _bound_probabilities(table: Table) -> tuple[Array, Array]:
-    """Return the fields `low` and `high` of the `Cells` of `table`, which do not depend on the size of a vote."""
+    """Return lower and upper bounds on the probabilities that a, b or neither wins: `Cells.low` and `Cells.high`."""
     low, high = _inner_edges(table.t)
     mirrored_low, mirrored_high = (len(table.t) - 1 - index for index in (low, high))
     near, far = np.where(table.t[low] >= 0, (low, high), (high, low))
@@ -358,7 +365,11 @@ def _bound_probabilities(table: Table) -> tuple[Array, Array]:
 
 
 def _integrate_before(slope: Array, table: Table, ends: NDArray[np.intp], length: float) -> Array:
-    """Bound the integral of `slope` over t, on intervals of length `length` that end at the edges `ends`."""
+    """Return upper bounds on ∫ slope dt over the intervals of length `length` that end at the indices `ends` in t.
+
+    `slope` contains upper bounds on a slope, such as ∂ ln P_a/∂t, (cells of w, values of t). The result is (cells of w,
+    ends).
+    """
     t, (total, inner) = table.t, _integrate_to_edges(slope, table)
     last = np.minimum(np.searchsorted(t, t[ends] - length, side="right") - 1, ends - 1)
     part = length - (t[ends] - t[last + 1])
@@ -369,7 +380,10 @@ def _integrate_before(slope: Array, table: Table, ends: NDArray[np.intp], length
 
 
 def _integrate_after(slope: Array, table: Table, starts: NDArray[np.intp], length: float) -> Array:
-    """Bound the integral of `slope` over t, on intervals of length `length` that start at the edges `starts`."""
+    """Return upper bounds on ∫ slope dt over the intervals of length `length` that start at the indices `starts` in t.
+
+    See `_integrate_before`. The result is (cells of w, starts).
+    """
     t, (total, _) = table.t, _integrate_to_edges(slope, table)
     last = np.maximum(np.searchsorted(t, t[starts] + length, side="left") - 1, starts)
     part = length - (t[last] - t[starts])
@@ -377,7 +391,7 @@ def _integrate_after(slope: Array, table: Table, starts: NDArray[np.intp], lengt
 
 
 def _integrate_to_edges(slope: Array, table: Table) -> tuple[Array, Array]:
-    """Bound the integrals of `slope` over t, from the first edge to every edge, and between adjacent edges."""
+    """Return upper bounds on ∫ slope dt from the first t to every t, and between adjacent values of t."""
     step = np.diff(table.t)
     inner = np.minimum(slope[:, :-1], slope[:, 1:] + table.fall * step / 2) * step
     return np.pad(np.cumsum(inner, axis=1), ((0, 0), (1, 0))), inner

@@ -35,9 +35,9 @@ _ROUNDING = 16 * float(np.finfo(np.float64).eps)
 
 
 def steps(gap: NDArray[np.int64], cost: Array, budget: float) -> int | None:
-    """Return the least number of teachers that must change for the divergence bound to exceed `budget`; None if never.
+    """Return how many teachers must change at least for the divergence bound to exceed `budget`; None if it never does.
 
-    It is the least k with Σ cost[max(gap − 2k, 0)] > `budget`, as one changed vote reduces a gap by at most 2.
+    The result is the least k with Σ cost[max(gap − 2k, 0)] > `budget`, as one changed vote reduces a gap by at most 2.
 
     Parameters
     ----------
@@ -79,10 +79,10 @@ class Decision:
         return 1.0 if k is None else _pass_probabilities(self, k)[k] / UNITS
 
     def fulfils(self, units: int, previous_units: int) -> bool:
-        """Return True if (*) of the module holds in both directions, for given release probabilities of two neighbours.
+        """Return True if condition (*) of the module holds in both directions, for p = `units`/UNITS.
 
-        The release probabilities are p = `units`/UNITS and p′ = `previous_units`/UNITS. If (*) holds, the Rényi
-        divergence of order α between the two releases is at most R.
+        p and p′ = `previous_units`/UNITS are the probabilities with which two neighbours release labels. If (*) holds,
+        the Rényi divergence of order α between the two releases is at most R.
         """
         one, other = _log_probabilities(units), _log_probabilities(previous_units)
         return max(self._left_side(one, other), self._left_side(other, one)) <= (self.order - 1) * self.total
@@ -98,11 +98,10 @@ class Decision:
         return float(np.logaddexp(nothing, labels + paid)) + _ROUNDING * (sizes + 1)
 
     def curve(self, k: int | None, labels: Array, orders: Array) -> Array:
-        """Return the Rényi divergence (… × orders) of the whole release: the decision and any released labels.
+        """Return the Rényi divergence (… × orders) of the decision and the labels together.
 
-        `labels` (… × orders) is the divergence of the labels, and `k` is the result of `steps` for the votes. For a
-        neighbour, `steps` may return one more or one less. The divergence is the maximum over these cases and both
-        directions.
+        `labels` (… × orders) is the divergence of the labels. `k` is the result of `steps` for the votes, which differs
+        by at most 1 on a neighbour. The divergence is the maximum over these neighbours and both directions.
         """
         near = {k} if k is None else {max(k - 1, 0), k, k + 1}
         pairs = [(self.probability(k), self.probability(other)) for other in near]
@@ -112,7 +111,7 @@ class Decision:
 
 @lru_cache(maxsize=256)
 def _pass_probabilities(decision: Decision, largest_k: int) -> tuple[int, ...]:
-    """Return p_0 … p_`largest_k`, multiplied by UNITS: the largest release probabilities that `decision` allows."""
+    """Return the largest release probabilities p₀, …, p_k that `decision` allows, times UNITS, for k = `largest_k`."""
     result = [math.floor(decision.failure * UNITS)]
     while len(result) <= largest_k:
         result.append(bisect(partial(decision.fulfils, previous_units=result[-1]), result[-1], UNITS))
@@ -125,7 +124,10 @@ def _log_probabilities(units: int) -> tuple[float, float]:
 
 
 def _release_divergence(p: float, q: float, labels: Array, orders: Array) -> Array:
-    """Return D_α between neighbours that release labels with probability `p` and `q`; D_α of the labels is `labels`."""
+    """Return the Rényi divergence of two neighbours that release labels with probability `p` and `q`, or nothing.
+
+    `labels` (… × orders) is the Rényi divergence of the labels.
+    """
     if p == q == 1:
         return labels
     (log_p, log_not_p), (log_q, log_not_q) = (_log_probabilities(round(chance * UNITS)) for chance in (p, q))
@@ -137,11 +139,10 @@ def _release_divergence(p: float, q: float, labels: Array, orders: Array) -> Arr
 
 @dataclass(frozen=True, kw_only=True)
 class WholeAccountant(RenyiAccountant):
-    """Rényi accountant of propose-test-release, which does not subtract the failure probability from δ.
+    """Rényi accountant of propose-test-release; it uses all of δ for the conversion to ε.
 
-    Two neighbours are in one of two cases: the Rényi divergence of order α of their releases is at most R (see the
-    module), or both release labels with at most the failure probability. So the conversion uses all of δ. If the
-    failure probability exceeds δ, ε is ∞.
+    δ need not also cover the failure probability p₀. For any two neighbours, either the Rényi divergence is at most R
+    (see the module), or both release labels with probability at most p₀. If p₀ exceeds δ, ε is ∞.
     """
 
     def remaining_delta(self, delta: float, queries: int) -> float:

@@ -90,7 +90,9 @@ def laplace(gamma: float, orders: ArrayLike) -> Array:
 
 
 def laplace_cell(gamma: float, orders: ArrayLike) -> Array:
-    """Return the Rényi divergence, rounded up, of one count that changes by one, with Laplace noise of scale 1/γ.
+    """Return the Rényi divergence, rounded up, of releasing one count with Laplace noise of scale 1/γ.
+
+    Neighbours differ by one in this count.
 
     It is ln(α/(2α−1)·e^{(α−1)γ} + (α−1)/(2α−1)·e^{−αγ}) / (α−1) (Mironov 2017, Proposition 6).
     """
@@ -116,8 +118,8 @@ def _exp_beyond_linear(x: Array) -> Array:
 def laplace_data_dependent(log_q: Array, gamma: float, orders: ArrayLike) -> Array:
     """Return the data-dependent curve of LNMax(γ) per query (queries × orders).
 
-    The curve is the smaller of PATE 2017, Theorem 1, at moment l = α − 1, and the curve of 2γ-DP. `log_q` are upper
-    bounds on ln Pr[the label is not the plurality], (queries,); see `laplace_log_q`.
+    The curve is the smaller of PATE 2017, Theorem 1, at moment l = α − 1, and the curve of 2γ-DP. `log_q` (queries,)
+    contains upper bounds on ln Pr[the label is not the plurality]; see `laplace_log_q`.
     """
     orders = np.asarray(orders, dtype=np.float64)
     theorem = moments_data_dependent(log_q, gamma, orders - 1) / (orders - 1)

@@ -50,8 +50,8 @@ def cost(order: ArrayLike, beta: ArrayLike, noise: ArrayLike, margin: ArrayLike 
     ----------
     order : Rényi order α
     beta : β of the smooth sensitivity
-    noise : σ, the noise scale divided by s, where s is the smooth sensitivity in grid steps, plus 2
-    margin : shift of f̂, which makes an f̂ below the exact bound unlikely; it is ⌈s·`noise`·`margin`⌉ grid steps
+    noise : σ, the noise scale in units of s, where s is 2 plus the smooth sensitivity in grid steps
+    margin : upward shift of f̂ in units of the noise scale, which makes f̂ unlikely to be too small
     """
     order, noise, margin = (np.asarray(value, dtype=np.float64) for value in (order, noise, margin))
     beta = np.asarray(beta, dtype=np.float64) + _SLACK
@@ -62,7 +62,10 @@ def cost(order: ArrayLike, beta: ArrayLike, noise: ArrayLike, margin: ArrayLike 
 
 
 def _gaussian_divergence(order: Array, b: Array, noise: Array, margin: Array) -> Array:
-    """Return the bound of `cost` for continuous noise, if the noise scale on the neighbour is eᵇ times as large."""
+    """Return an upper bound on the Rényi divergence of releasing f̂ with continuous Gaussian noise.
+
+    The noise scale on the neighbouring data is eᵇ times as large; the other parameters are as in `cost`.
+    """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         change = order * np.expm1(2 * b)
         # the largest distance of the means that adjacent data allow
@@ -95,7 +98,7 @@ class Design:
     ----------
     order : Rényi order α of the bound
     beta : β of the smooth sensitivity
-    noise : σ, the noise scale divided by the smooth sensitivity (plus two grid steps)
+    noise : σ, the noise scale in units of the smooth sensitivity plus two grid steps
     failure : probability δ′ that the noise makes f̂ too small
     step : step Δ of the grid on which f̂ lies
     """
@@ -131,7 +134,10 @@ class Design:
         return self.at(value, sensitivity, ceiling, int(np.rint(noise)))
 
     def at(self, value: float, sensitivity: float, ceiling: float, draw: int = 0) -> float:
-        """Return the noisy bound f̂ if the noise drawn by `release` is `draw` grid steps; 0 gives the median of f̂."""
+        """Return the noisy bound f̂ for a noise of `draw` grid steps; 0 gives the median of f̂.
+
+        The other arguments are those of `release`.
+        """
         if not np.isfinite(ceiling):
             return np.inf
         shift = math.ceil((sensitivity / self.step + 2) * (1 + self.noise * margin(self.failure)))
@@ -146,15 +152,15 @@ class Design:
 
 
 def best_design(curve: Array, local: Array, ceiling: Array, orders: Array, delta: float) -> Design:
-    """Return the noise parameters (`Design`) with the least ε at `delta`, computed at the median of the noisy bound.
+    """Return the noise parameters for which the median of the noisy bound gives the least ε at `delta`.
 
-    They depend on all arguments. So they are public if the arguments are computed from `profile` instead of the votes.
+    If the arguments are computed from `profile` instead of the votes, the noise parameters are public.
 
     Parameters
     ----------
     curve : (orders,) data-dependent bound
-    local : (distances, orders) local sensitivities of this bound within each distance from the votes
-    ceiling : (orders,) worst case of this bound
+    local : (distances, orders) local sensitivity of the data-dependent bound, for d = 0, 1, … changed votes per query
+    ceiling : (orders,) worst case of the data-dependent bound
     """
     failure = FAILURE * delta
     z = margin(failure)
@@ -288,7 +294,7 @@ class _ReleasingAccountant(Accountant):
 
     @abstractmethod
     def _design_and_draw(self, queries: Sequence[int], delta: float) -> list[tuple[Design, float]]:
-        """Return, for each T in `queries`, the noise parameters and the noisy bound on the first T queries."""
+        """Return a pair per T in `queries`: noise parameters, and the noisy bound f̂ of the first T queries."""
 
     def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
         wanted = check_queries(queries, len(self.counts))
@@ -313,11 +319,11 @@ class _ReleasingAccountant(Accountant):
 
 @dataclass(frozen=True, kw_only=True)
 class SanitisedAccountant(_ReleasingAccountant):
-    """Accountant that releases a data-dependent bound with noise, which makes it a sanitised bound.
+    """Accountant of sanitised bounds: it adds noise to a data-dependent bound, so that ε may be published.
 
-    The noise parameters are best for the artificial counts of `profile`, so they do not depend on the votes. For each
-    T, the bounds by the classic and by the tight conversion come from one draw. So both may be published together if
-    the noise is not seeded.
+    The noise parameters are optimised for the artificial counts of `profile`, so they do not depend on the votes. For
+    each T, one noisy bound gives ε by the classic and by the tight conversion, which may be published together. With
+    seeded noise, ε must not be published.
     """
 
     noise: SanitisingNoise = fresh
@@ -350,10 +356,10 @@ class SanitisedAccountant(_ReleasingAccountant):
 
 @dataclass(frozen=True, kw_only=True)
 class OptimisedAccountant(_ReleasingAccountant):
-    """Accountant that states ε at the median of the noisy bound, with the noise parameters that are best for the votes.
+    """Accountant of noisy bounds with noise parameters optimised for the real votes, as in Scalable PATE.
 
-    Scalable PATE proceeds in the same way. Parameters and median depend on the votes without noise, so this ε must not
-    be published. It shows how much is gained by choosing the parameters with knowledge of the votes.
+    It computes ε from the median of the noisy bound instead of a draw. The parameters and the median depend on the
+    votes, so this ε must not be published. It shows how much the choice of the parameters can gain.
     """
 
     def _design_and_draw(self, queries: Sequence[int], delta: float) -> list[tuple[Design, float]]:

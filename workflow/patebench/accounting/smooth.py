@@ -35,9 +35,10 @@ _ROUNDING = 1e-12  # error of f per query, relative to the data-independent boun
 
 @dataclass(frozen=True)
 class PerQuery:
-    """Data-dependent bound on the Rényi divergence of a query, as a function of its counts.
+    """Data-dependent theorem: a bound on the Rényi divergence of a query as a function of its counts.
 
-    It must satisfy conditions (1) and (2) of the module; q bounds the probability that the label is not the plurality.
+    The theorem must satisfy conditions (1) and (2) of the module. q bounds the probability that the label is not the
+    plurality from above.
     """
 
     log_q: Callable[[NDArray[Any]], Array]  #: counts (queries × classes), integer or not → ln q per query
@@ -50,12 +51,11 @@ class PerQuery:
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """Table of how much one vote can change the bound on a query, which is the local sensitivity of the bound.
+    """Table of how much one changed vote can change the Rényi bound on a query.
 
-    The table is a function of the even gap: the number of votes by which the plurality leads every other class. Nodes
-    are even gaps from 0 to the number of teachers, and values are interpolated linearly between nodes. The table does
-    not depend on the votes. At orders where the data-independent bound is ∞, it has no meaning, as there is no bound to
-    release.
+    The nodes of the table are histograms in which the plurality leads every other class by g votes, with g from 0 to
+    the number of teachers. Between nodes, values are interpolated linearly. The table does not depend on the votes. At
+    orders where the data-independent bound is ∞, it has no meaning, as there is no bound to release.
     """
 
     log_q: Array  #: ln q at the nodes, decreasing
@@ -67,7 +67,7 @@ class Steps:
 
     @classmethod
     def of(cls, per_query: PerQuery, teachers: int, classes: int, orders: Array) -> "Steps":
-        """Create the table of the theorem `per_query`; the number of nodes depends only on the number of teachers."""
+        """Create the table for the theorem `per_query`; the number of nodes depends only on the number of teachers."""
         even = np.zeros((min(teachers * _PER_VOTE // 2 + 1, _NODES), classes))
         even[:, 0] = np.linspace(0, teachers, len(even))
         vote = int(np.ceil(2 * (len(even) - 1) / teachers))  # nodes per step of 2 in the even gap, rounded up
@@ -84,19 +84,19 @@ class Steps:
         return cls(log_q, np.minimum(rising, falling), peak, rounding, teachers, per_query)
 
     def position(self, histograms: Array) -> Array:
-        """Return the positions (…) of `histograms` (… × classes) in the table, as real-valued indices of nodes.
+        """Return where `histograms` (… × classes) lie in the table, as real-valued indices of nodes (…).
 
-        Between two nodes, the position is linear in ln q.
+        A histogram lies between two nodes if its q does; the index is then interpolated linearly in ln q.
         """
         log_q = self.per_query.log_q(histograms.reshape(-1, histograms.shape[-1])).reshape(histograms.shape[:-1])
         return np.interp(-log_q, -self.log_q, np.arange(len(self.log_q), dtype=np.float64))
 
 
 def local(steps: Steps, counts: Counts) -> Array:
-    """Return upper bounds on the local sensitivity of a Rényi bound on all queries (distances × orders).
+    """Return upper bounds on the local sensitivity of the Rényi bound on all queries, (distances × orders).
 
-    Row d is valid for all counts that differ from `counts` by at most d votes per query. It is Σ_i U_i(d) over queries
-    i (see the module). The last row is valid for any counts.
+    Row d is Σ_i U_i(d) over queries i (see the module). It bounds the local sensitivity at all counts that differ from
+    `counts` by at most d votes per query. The last row bounds it at any counts.
     """
     distances = np.arange(min(steps.teachers, _DISTANCES))
     total = np.zeros((len(distances) + 1, len(steps.peak)))
@@ -111,7 +111,7 @@ def local(steps: Steps, counts: Counts) -> Array:
 
 
 def work(queries: int, classes: int, teachers: int) -> float:
-    """Return the work of `local` if no histogram repeats: the number of queries × distances × classes."""
+    """Return queries × distances × classes, an upper bound on the work of `local`; repeated counts reduce the work."""
     return float(queries) * classes * min(teachers, _DISTANCES)
 
 
@@ -128,11 +128,11 @@ def smooth(local: Array, beta: Array | float) -> Array:
 
 
 def _bound_positions(steps: Steps, ordered: Counts, distances: NDArray[np.intp]) -> tuple[Array, Array]:
-    """Return the least and the greatest table position within each distance of the counts, both (queries × distances).
+    """Return the least and the greatest table position that matter within each distance, both (queries × distances).
 
-    They bound the positions of all pairs of adjacent histograms of which at least one is within the distance. The
-    position of a pair is that of the histogram with the smaller q. `ordered` are counts (queries × classes) in
-    descending order, and `distances` are numbers of changed votes.
+    Consider all pairs of adjacent histograms of which at least one is within `distances` changed votes of the counts.
+    In each pair, the histogram with the smaller q lies between these positions. `ordered` are counts (queries ×
+    classes) in descending order.
     """
     # Of two adjacent histograms, at least one within d votes, the one with the smaller q is between `near` and `far`.
     tied = 2 * distances >= (ordered[:, :1] - ordered[:, 1:2])
@@ -142,7 +142,10 @@ def _bound_positions(steps: Steps, ordered: Counts, distances: NDArray[np.intp])
 
 
 def _move_towards_tie(ordered: Counts, distances: NDArray[np.intp]) -> Array:
-    """Return counts with d votes moved from plurality to runner-up, until they tie (queries × distances × classes)."""
+    """Return the counts after d votes have moved from the plurality to the runner-up, at most until they tie.
+
+    The result is (queries × distances × classes).
+    """
     moved = np.minimum(distances, (ordered[:, :1] - ordered[:, 1:2]) // 2)
     result = np.repeat(ordered[:, None].astype(np.float64), len(distances), axis=1)
     result[..., 0] -= moved
@@ -151,10 +154,13 @@ def _move_towards_tie(ordered: Counts, distances: NDArray[np.intp]) -> Array:
 
 
 def _move_towards_unanimity(ordered: Counts, distances: NDArray[np.intp]) -> Array:
-    """Return counts with d votes moved from the largest other classes to plurality (queries × distances × classes)."""
+    """Return the counts after d votes have moved to the plurality, always from the largest of the other classes.
+
+    Fractions of votes are moved too. The result is (queries × distances × classes).
+    """
     others = ordered[:, None, 1:].astype(np.float64)
     # Counts c_j above a level λ are lowered to λ, with Σ_j (c_j − λ)⁺ = d; so λ = max_k (c_1 + … + c_k − d)/k.
-    # Fractions of votes are moved too: q is smaller than whole votes could make it.
+    # With fractions of votes, q is at most what whole votes could make it.
     sums = np.cumsum(others, axis=-1) - distances[:, None]
     level = np.maximum(np.max(sums / np.arange(1, others.shape[-1] + 1), axis=-1, keepdims=True), 0.0)
     levelled = np.minimum(others, level)

@@ -22,19 +22,20 @@ _CELLS = 1 << 20  # teachers × queries per block
 
 
 def participations(most: int, queries: int, rounds: Sequence[int] = ()) -> int:
-    """Return m, the maximum number of counted votes of one teacher in the first `queries` queries.
+    """Return the maximum number of counted votes of one teacher in the first `queries` queries.
 
-    At most `most` votes count per round. `rounds` are the numbers of queries of each round; empty: one round.
+    At most `most` votes of a teacher count per round. `rounds` are the numbers of queries of the rounds; empty: one
+    round.
     """
     ends = [min(end, queries) for end in accumulate(rounds)] if rounds else [queries]
     return sum(min(most, end - start) for start, end in zip([0, *ends[:-1]], ends, strict=True))
 
 
 def weighted_distance(most: int, rounds: Sequence[int] = (), *, labels: bool = False) -> int:
-    """Return the largest squared L2 distance between the weighted tables of two neighbours, summed over all rounds.
+    """Return the squared L2 sensitivity of the tables of weighted counts, summed over rounds, to one teacher's votes.
 
-    Neighbours replace one teacher's votes. In each round, the votes may become the opposite, so the distance is at most
-    twice their L2 norm, and the squared distance is at most 4·`most`.
+    If the teacher's votes are replaced by their negative, the table changes by twice their L2 norm. So the squared
+    distance is at most 4·`most` per round.
 
     Parameters
     ----------

@@ -77,7 +77,10 @@ def gaussian(threshold_sigma: float, test_sigma: float, queries: int, cutoff: in
 
 @cache
 def _gaussian_constants(shift: float, orders: tuple[float, ...]) -> tuple[Array, Array]:
-    """Return ln K and ln B (orders × pairs) for which (*) holds with ν ~ N(0, 1) and u′ = Pr[ν ≤ x − `shift`]."""
+    """Return ln K and ln B for several pairs of constants K and B that satisfy (*) of the module, (orders × pairs).
+
+    They hold for test noise ν ~ N(0, 1) and u′ = Pr[ν ≤ x − `shift`] in (*).
+    """
     order = np.array(orders)[:, None]
     x = np.linspace(-_REACH - (order[:, 0] - 1) * shift, _REACH, _NODES, axis=1)
     ahead, behind = hazard(x), hazard(x - shift)

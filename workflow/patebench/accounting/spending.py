@@ -43,7 +43,7 @@ class Spending:
 
 
 def together(spendings: Iterable[Spending]) -> tuple[Array, float]:
-    """Return Rényi divergences (at `conversion.ORDERS`) and failure probability of all draws together, rounded up."""
+    """Return the total cost of all draws, rounded up: divergences at `conversion.ORDERS`, and failure probability."""
     by_partition: dict[str, list[Spending]] = {}
     for draw in spendings:
         by_partition.setdefault(draw.partition, []).append(draw)
@@ -85,7 +85,7 @@ def keeps(spendings: Sequence[Spending], epsilon: float, delta: float, order: fl
 
 
 def best_order(spendings: Sequence[Spending], epsilon: float, delta: float) -> float:
-    """Return the order in `conversion.ORDERS` at which `spendings` could be repeated most often within (ε, δ)."""
+    """Return the order in `conversion.ORDERS` at which the draws use the smallest share of the budget (ε, δ)."""
     divergences, failure = together(spendings)
     orders = conversion.ORDERS
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -96,8 +96,8 @@ def best_order(spendings: Sequence[Spending], epsilon: float, delta: float) -> f
 def worst_case(accountants: Iterable[Accountant], queries: int) -> tuple[Array, float] | None:
     """Return the worst-case Rényi divergences (at `conversion.ORDERS`) and failure probability of `queries` queries.
 
-    Only the worst-case Rényi accountants with the smallest failure probability are used; at each order, the smallest of
-    their divergences is returned. The result is None if there is no worst-case Rényi accountant.
+    At each order, the divergence is the smallest by those worst-case Rényi accountants that have the smallest failure
+    probability. The result is None if there is no worst-case Rényi accountant.
     """
     usable = [item for item in accountants if isinstance(item, RenyiAccountant) and item.kind is Kind.WORST_CASE]
     if not usable:
@@ -108,7 +108,7 @@ def worst_case(accountants: Iterable[Accountant], queries: int) -> tuple[Array, 
 
 
 def _compute_curve(accountant: RenyiAccountant, queries: int) -> Array:
-    """Return the Rényi divergences of the first `queries` queries at `conversion.ORDERS`."""
+    """Return the Rényi divergences by `accountant` of the first `queries` queries, at `conversion.ORDERS`."""
     orders = conversion.ORDERS if accountant.refine else np.sort(accountant.orders)
     curve: Array = np.append(accountant.totals([queries], orders)[0], np.inf)
     # Divergences do not decrease in the order (van Erven & Harremoës 2014, Theorem 3): the next higher one is valid.
@@ -116,7 +116,7 @@ def _compute_curve(accountant: RenyiAccountant, queries: int) -> Array:
 
 
 def _teacher_cost(draws: Sequence[Spending], teacher: int) -> tuple[Array, float]:
-    """Return the sums of the divergences and failure probabilities of those `draws` that use votes of `teacher`."""
+    """Return the divergences and the failure probability, summed over the `draws` that use votes of `teacher`."""
     used = [draw for draw in draws if draw.teachers is None or draw.teachers[0] <= teacher <= draw.teachers[1]]
     divergences: NDArray[np.float64] = np.sum([draw.divergences for draw in used], axis=0)
     return divergences, sum(draw.failure for draw in used)

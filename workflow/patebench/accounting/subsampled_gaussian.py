@@ -65,14 +65,14 @@ class SubsampledGaussian:
         return epsilon_together([self], delta)
 
     def bound(self, delta: float) -> Bound:
-        """Return the ε of `epsilon` at `delta` as a bound record."""
+        """Return the result of `epsilon` as a bound record, with its δ and theorem; it is marked as not publishable."""
         return bound_together([self], delta)
 
 
 def epsilon_together(kinds: Sequence[SubsampledGaussian], delta: float) -> float:
-    """Return an ε, rounded up, for which all steps in `kinds` are together (ε, δ)-DP for adding or removing a record.
+    """Return an ε, rounded up, for which all steps in `kinds` together are (ε, δ)-DP for adding or removing a record.
 
-    Each item of `kinds` is a number of equal steps. The numbers and the order of the steps must be fixed beforehand.
+    Each item of `kinds` stands for several equal steps. The numbers and the order of the steps must be fixed beforehand.
     The query of a step may depend on all earlier outputs (Zhu, Dong, Wang 2022, Theorem 10).
     """
     check_delta(delta)
@@ -103,12 +103,12 @@ def epsilon_together(kinds: Sequence[SubsampledGaussian], delta: float) -> float
 
 
 def _amplified(kinds: Sequence[SubsampledGaussian]) -> bool:
-    """Return True if ε is computed with amplification by sampling."""
+    """Return True if ε is computed with amplification by sampling, which needs noise of at least `_LEAST_NOISE`."""
     return any(kind.rate < 1 for kind in kinds) and all(kind.noise >= _LEAST_NOISE for kind in kinds)
 
 
 def bound_together(kinds: Sequence[SubsampledGaussian], delta: float) -> Bound:
-    """Return the ε of `epsilon_together` as a bound record, with the number of steps as `queries`.
+    """Return the result of `epsilon_together` as a bound record, whose field `queries` is the number of all steps.
 
     The bound is marked as not publishable, since the noise of the steps is seeded.
     """

@@ -119,10 +119,10 @@ class Votes:
     matrix : (teachers, queries) int array
         None if only counts are available. Local mechanisms and accountants per teacher need it.
     predictions : (queries, classes) float array
-        Class probabilities that the student predicts, which are public; None before there is a student.
+        Class probabilities that the student predicts, which are public; None if there is no student yet.
     electorate
-        Number of teachers if they may abstain, so that a neighbour's vote may vanish or appear; None if every teacher
-        votes on every query. That they may abstain is public, even if none does.
+        Number of teachers if they may abstain; in a neighbour, a vote may then vanish or appear. None if every teacher
+        votes on every query. That teachers may abstain is public, even if none does.
     rounds
         Numbers of queries of successive rounds of release; empty: all queries are one release.
     weighted
