@@ -61,7 +61,7 @@ def check_protects(source: Artefact, mode: Mode) -> None:
 
 
 def table_facts(mechanism: Mechanism, source: Artefact) -> dict[str, Any]:
-    """Return the entries of `source.meta` that a released table must store, so that labels can be computed from it.
+    """Return the metadata of `source` that a released table of noisy counts must also store, to compute labels later.
 
     `source` is a file of VOTES, or of shares of votes. The result is empty if `mechanism` does not release its table of
     noisy counts.

@@ -456,7 +456,10 @@ def _check_limit(
 
 
 def _describe(spent: Sequence[Spending], delta: float, order: float) -> str:
-    """Return text that states the ε at `delta` of all draws together; `spent` are their costs, the new draw's last."""
+    """Return text for a message that states the ε at `delta` of all draws together.
+
+    `spent` are the costs of the earlier draws and, last, of the new draw.
+    """
     failure, number = spending.together(spent)[1], len(spent) - 1
     if failure >= delta:
         return f"this draw and {number} before it have a failure probability of up to {failure:g}, so ε = ∞"
@@ -465,7 +468,10 @@ def _describe(spent: Sequence[Spending], delta: float, order: float) -> str:
 
 
 def _adds_up(earlier: Sequence[Spending], last: Spending) -> bool:
-    """Return True if the cost of the new draw `last` adds to `earlier` costs, False if its teachers are disjoint."""
+    """Return True if the cost of the new draw `last` adds to the costs of `earlier` draws.
+
+    Costs do not add up if the draws use disjoint teachers of one partition.
+    """
     apart = np.maximum(spending.together(earlier)[0], spending.together([last])[0])
     return not np.array_equal(spending.together([*earlier, last])[0], apart)
 

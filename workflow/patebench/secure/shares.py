@@ -72,7 +72,8 @@ def secure_mechanism(name: str, parameters: Mapping[str, float], teachers: int) 
     Raises
     ------
     PatebenchError
-        If the mechanism does not work with secure aggregation, or its tolerance is too large for so few teachers.
+        If the mechanism does not work with secure aggregation, or if its `tolerance`, the number of teachers that may
+        be absent, is not below `teachers`.
     """
     mechanism = make_mechanism(name, parameters)
     if not isinstance(mechanism, NoiseShares):
@@ -91,10 +92,11 @@ def secure_mechanisms(*, abstentions: bool = False) -> list[str]:
 
 
 def check_teachers(mechanism: NoiseShares, teachers: NDArray[np.integer], ensemble: int, where: str) -> None:
-    """Raise PatebenchError if `teachers` has duplicates, or too few entries for the noise that `mechanism` states.
+    """Raise PatebenchError unless enough different teachers sent shares.
 
-    `teachers` are the numbers of the teachers that sent shares, and `ensemble` is the number of all teachers. The
-    message on duplicates names the file `where`.
+    Every share contains a part of the noise, so a minimum number of teachers must take part. `teachers` are the numbers
+    of the teachers that sent shares, and `ensemble` is the number of all teachers. `where` is a file, which the message
+    on duplicates names.
     """
     if len(set(teachers.tolist())) < len(teachers):
         raise PatebenchError(
