@@ -72,7 +72,7 @@ class SubsampledGaussian:
 def epsilon_together(kinds: Sequence[SubsampledGaussian], delta: float) -> float:
     """Return an ε, rounded up, for which all steps in `kinds` together are (ε, δ)-DP for adding or removing a record.
 
-    Each item of `kinds` stands for several equal steps. The numbers and the order of the steps must be fixed beforehand.
+    Each item of `kinds` stands for several equal steps. The numbers and the order of steps must be fixed beforehand.
     The query of a step may depend on all earlier outputs (Zhu, Dong, Wang 2022, Theorem 10).
     """
     check_delta(delta)

@@ -198,7 +198,7 @@ class Votes:
         return self.at(slice(queries))
 
     def with_predictions(self, predictions: NDArray[Any] | None) -> "Votes":
-        """Return the votes with the student's class probabilities `predictions` (queries × classes); None: without."""
+        """Return the votes with the student's class probabilities (queries × classes) set; None removes them."""
         if predictions is None:
             return replace(self, predictions=None)
         chances: NDArray[np.float64] = check_array("predictions", predictions).astype(np.float64)
