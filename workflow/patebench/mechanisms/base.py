@@ -81,7 +81,10 @@ class Shown(NamedTuple):
 
 
 class Answering(StrEnum):
-    """How the answers of one release depend on each other, which determines how costs compose and what audits test."""
+    """How a mechanism answers the queries of one release, such as each alone or all by one table of noisy counts.
+
+    This determines how costs compose and what audits test.
+    """
 
     ALONE = "alone"  # each query is answered independently
     IN_SEQUENCE = "in sequence"  # an answer depends on earlier queries, through a state of the mechanism
@@ -97,8 +100,8 @@ class Mechanism(ABC):
     Subclasses are frozen dataclasses whose fields are parameters (real numbers), created by `parameter`. They must
     define only `release` and `log_outcome_probabilities`; exact bounds on ε are computed from these probabilities.
     Override `accountants` to add bounds from theorems. A mechanism that releases more than its labels must override
-    `neighbours` and `accountants`, since its bounds must cover everything that it releases. The class attribute
-    `example` is optional for mechanisms of other packages.
+    `neighbours` and `accountants`, since its bounds must cover everything that it releases. Mechanisms of other
+    packages may leave out the class attribute `example`.
     """
 
     #: Accountant and conversion by which the mechanism's paper states ε; tables show this ε first.
@@ -196,19 +199,19 @@ class Mechanism(ABC):
     def outcome_probabilities(self, votes: Votes) -> NDArray[np.float64] | None:
         """Return the probability of each outcome of each query, (queries, classes + 1); None if unknown.
 
-        By default, the outcomes are the labels and, in the last column, "no answer". Audits compare the frequencies of
-        draws with these probabilities.
+        Audits compare the frequencies of outcomes in releases with these probabilities. The base class returns the
+        exponentials of `log_outcome_probabilities`: an outcome is a label or, in the last column, "no answer".
         """
         log_p = self.log_outcome_probabilities(votes)
         return None if log_p is None else checked_probabilities(self, log_p)
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
-        """Yield the outcome distribution of each histogram in `counts`, paired with that of each of its neighbours.
+        """Yield the outcome distributions of the histograms `counts` and of all their neighbours.
 
-        In a neighbour, one vote is for another class. Exact accountants compute divergences from these distributions.
-        The base class uses `log_outcome_probabilities`. This is valid for a mechanism that answers each query from the
-        counts of this query only and treats all classes alike. Override this method to share work between neighbours,
-        or if more than the label is released.
+        A neighbour of a histogram has one vote moved to another class. Exact accountants compute divergences from these
+        distributions. The base class takes the distributions from `log_outcome_probabilities`. This is valid for a
+        mechanism that answers each query from the counts of this query only and treats all classes alike. Override this
+        method to share work between neighbours, or if more than the label is released.
 
         Parameters
         ----------
@@ -248,9 +251,10 @@ class Mechanism(ABC):
         return []
 
     def teacher_costs(self, votes: Votes, queries: Sequence[int], delta: float) -> list[dict[str, float | str]]:
-        """Return the ε at `delta` of individual teachers for the first T queries, as one dictionary per T in `queries`.
+        """Return the ε at `delta` of individual teachers, for mechanisms in which the ε of teachers differ.
 
-        The base class returns [], for mechanisms in which all teachers have the same ε.
+        The result has one dictionary of named costs per T in `queries`, for the first T queries. The base class returns
+        [].
         """
         return []
 
@@ -428,16 +432,16 @@ def never_abstaining(log_p: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def check_abstentions(mechanism: Mechanism, votes: Votes) -> None:
-    """Raise PatebenchError if `mechanism` has no theorem for `votes`, such as votes with abstentions."""
+    """Raise PatebenchError if no privacy theorem of `mechanism` covers `votes`, for example if teachers abstain."""
     weighted = votes.weighted is not None
     check_covers(mechanism, abstentions=votes.abstentions, weights=weighted, labels_only=votes.labels_only)
 
 
 def check_covers(mechanism: Mechanism, *, abstentions: bool, weights: bool, labels_only: bool) -> None:
-    """Raise PatebenchError if `mechanism` has no theorem for votes with the properties that are True.
+    """Raise PatebenchError if no privacy theorem of `mechanism` covers votes with a property whose argument is True.
 
-    `abstentions` means that teachers may abstain, `weights` that votes have weights, and `labels_only` that samples are
-    public and only their labels are private.
+    The properties are that teachers may abstain (`abstentions`), that votes have weights (`weights`), and that samples
+    are public and only their labels are private (`labels_only`).
     """
     name = type(mechanism).__name__
     if labels_only and not mechanism.labels:
@@ -462,7 +466,7 @@ _MANY = 10**15
 
 
 def check_adaptive(name: str, mechanism: Mechanism) -> None:
-    """Raise PatebenchError if the bounds of `mechanism` do not cover queries that are asked in several rounds."""
+    """Raise PatebenchError if the bounds of `mechanism` do not cover releases that ask queries in several rounds."""
     if mechanism.answering is Answering.AS_TABLE:
         return
     if not mechanism.independent_queries:

@@ -63,15 +63,18 @@ class ConfidentGNMax(Mechanism):
         return np.column_stack([labels + answered[:, None], unanswered])
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
-        """Yield the outcome distributions of `counts` and of all neighbours; the last outcome is "no answer"."""
+        """Yield the outcome distributions of the histograms `counts` and of all their neighbours.
+
+        The last outcome is "no answer".
+        """
         for pairs in self._answer.neighbours(counts):
             yield self._with_test(pairs, counts[pairs.histogram, 0], _largest_counts_after(counts, pairs))
 
     def _with_test(self, pairs: exact.Pairs, statistic: ArrayLike, statistic_neighbour: ArrayLike) -> exact.Pairs:
-        """Return the outcome distributions of test and answer, given those of the answer alone (`pairs`).
+        """Return the outcome distributions of test and answer together, given those of the answer alone (`pairs`).
 
-        "No answer" is the last outcome. `statistic` and `statistic_neighbour`, (neighbours,), are the test statistics
-        of each histogram and of its neighbour.
+        The last outcome, "no answer", is added. `statistic` and `statistic_neighbour`, (neighbours,), are the test
+        statistics of the histogram and of the neighbour in each row of `pairs`.
         """
 
         def outcomes(log_p: Array, statistic: ArrayLike) -> Array:
@@ -86,7 +89,7 @@ class ConfidentGNMax(Mechanism):
         )
 
     def log_answered(self, statistic: ArrayLike) -> tuple[Array, Array]:
-        """Return ln Pr[answered] and ln Pr[no answer] of queries with these values of the test statistic."""
+        """Return two arrays, ln Pr[answered] and ln Pr[no answer], for queries whose test statistic is `statistic`."""
         with np.errstate(divide="ignore", invalid="ignore"):
             above = (np.asarray(statistic, dtype=np.float64) - self.threshold) / self.sigma1
         above = np.where(np.isnan(above), 0.0 if self.sigma1 > 0 else np.inf, above)
@@ -190,7 +193,7 @@ class ConfidentGNMax(Mechanism):
         ]
 
     def changes(self, votes: Votes) -> exact.Neighbours | exact.PerQueryNeighbours:
-        """Return the function from which exact accountants get the neighbours of `votes` with outcome distributions."""
+        """Return the function from which exact accountants get the outcome distributions of neighbours of `votes`."""
         return self.neighbours
 
     def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:
@@ -258,8 +261,8 @@ class InteractiveGNMax(ConfidentGNMax):
     def _neighbours_by_class(self, votes: Votes) -> Iterator[exact.Pairs]:
         """Yield the outcome distributions of `votes` and of all neighbours, one neighbour per pair of classes.
 
-        `neighbours` has one neighbour per pair of ranks, which is not enough here: classes with equal counts have the
-        same rank, but may have different predictions.
+        In contrast, `neighbours` yields one neighbour per pair of ranks, where classes with equal counts have the same
+        rank. These classes may have different predictions, and then their neighbours differ.
         """
         differences = self._differences(votes)
         order = np.argsort(-votes.counts, axis=1, kind="stable")
@@ -273,9 +276,10 @@ class InteractiveGNMax(ConfidentGNMax):
 
 
 def _ranks_to_classes(pairs: exact.Pairs, rank: Integers) -> exact.Pairs:
-    """Replace each neighbour in `pairs`, stated for two ranks, by one neighbour per pair of classes with these ranks.
+    """Return `pairs` with one row per pair of classes between which a vote moves, instead of one per pair of ranks.
 
-    `rank` (queries × classes) is the rank of each class by its count.
+    Classes with equal counts have the same rank, so a row of `pairs` may stand for several neighbours. `rank` (queries
+    × classes) is the rank of each class by its count.
     """
     may_lose = rank[pairs.histogram] == pairs.loses[:, None]
     may_gain = rank[pairs.histogram] == pairs.gains[:, None]

@@ -82,7 +82,7 @@ def _tables(noise: LatticeNoise, orders: tuple[float, ...], teachers: int, class
 class _Side(NamedTuple):
     """Probability P of one outcome and its privacy loss ln(P/P′), rounded such that moments are upper bounds.
 
-    P is the probability on D, and P′ on D′. For the divergence in the other direction, D and D′ are exchanged.
+    For D_α(D ‖ D′), P is the probability on D and P′ that on D′. For D_α(D′ ‖ D), D and D′ are exchanged.
     """
 
     log_weight: Array  # ln P, rounded up
@@ -90,10 +90,10 @@ class _Side(NamedTuple):
     change: Array  # P·(e^{−r} − 1)
 
     def excess(self, order: float) -> Array:
-        """Return an upper bound on P·f(r), the contribution of this outcome to the moment of the label minus 1.
+        """Return an upper bound on P·f(r), whose sum over all outcomes is the moment of the label minus 1.
 
-        α is `order`, r = ln(P/P′), and f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1). Summed over all outcomes, P·f(r) is
-        Σ P^α P′^{1−α} − 1.
+        The moment is Σ P^α P′^{1−α}. Here r = ln(P/P′) and f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1), with α =
+        `order`.
         """
         value = _product(self.log_weight, (order - 1) * self.ratio)
         rounding = 2 * _STEP * np.abs(value)
@@ -112,7 +112,7 @@ def _product(log_weight: Array, power: Array) -> Array:
 
 
 class _Outcome(NamedTuple):
-    """Log probabilities of one outcome for a histogram and its neighbour, with bounds on their rounding errors."""
+    """Log probabilities of one outcome on a histogram D and its neighbour D′, with bounds on their rounding errors."""
 
     log_p: Array
     log_p_neighbour: Array
@@ -184,10 +184,11 @@ class _Window:
 
 
 class _Ties(NamedTuple):
-    """Offsets into the tables of `_outcomes_first_loses` for one order of the indices of the classes t, b and J.
+    """Offsets into tables of sums that depend on which class wins a tie, for one order of the indices of t, b and J.
 
-    The order matters because the class with the lowest index wins a tie. Class t has the largest count and loses a vote
-    to b, which is x votes behind. J has the largest score, y, of all other classes.
+    The class with the lowest index wins a tie. Class t has the largest count and loses a vote to class b, which is x
+    votes behind. Class J has the largest score, y, of all other classes. The tables are those of
+    `_outcomes_first_loses`.
     """
 
     t: tuple[int, int]  # offsets (in y, in x) at which the sums for t are read
@@ -206,11 +207,12 @@ _ORDERS = (
 
 
 def _outcomes_first_loses(window: _Window, low: int, high: int, other_classes: bool) -> list[list[_Outcome]]:
-    """Return the probabilities, on D and D′, that class t, b or J wins if t loses a vote to b and J has the score y.
+    """Return the probabilities on D and D′ that class t, b or J wins, if t loses a vote to b and J has the score y.
 
     Class t has the largest count, and J the largest score of the classes other than t and b. If `other_classes` is
-    False, J never wins. `result[i][j]` is for the order of indices `_ORDERS[i]` and for winner j of (t, b, J). Its
-    arrays have the axes x = `low` … `high` and y = `window.low` … `window.high`; on D, b is x votes behind t.
+    False, there is no class J. `result[i][j]` is the outcome that class j of (t, b, J) wins, if the indices of the
+    classes have the order `_ORDERS[i]`. The arrays of an outcome have two axes: x = `low` … `high`, the number of votes
+    by which b is behind t on D, and y = `window.low` … `window.high`.
     """
     # The tables of sums are larger than the outcomes, which read them at up to three steps beyond x and y.
     x, z = np.arange(low - 3, high + 2)[:, None], np.arange(window.low - 1, window.summed + 1)
@@ -245,10 +247,10 @@ def _outcomes_first_loses(window: _Window, low: int, high: int, other_classes: b
 def _first_class_wins(
     window: _Window, log_p: Array, log_p_neighbour: Array, other_outcomes: Sequence[_Outcome]
 ) -> _Outcome:
-    """Return the outcome that class t wins.
+    """Return the outcome that class t wins, with probability exp(`log_p`) on D and exp(`log_p_neighbour`) on D′.
 
-    Its probability is exp(`log_p`). Where the two `other_outcomes` are improbable, it is instead computed as 1 minus
-    their probabilities, which is more precise.
+    Where `other_outcomes` (class b wins, class J wins) are improbable, the probabilities are instead computed as 1
+    minus those of `other_outcomes`, which is more precise.
     """
     others, others_neighbour = (np.exp(other_outcomes[0][side]) + np.exp(other_outcomes[1][side]) for side in (0, 1))
     plain = _outcome(window, log_p, log_p_neighbour)
@@ -306,11 +308,12 @@ def _tail_probabilities(window: _Window, classes: int, largest_gap: int) -> Arra
 
 
 def _running_maximum(terms: Sequence[Sequence[_Side]], order: float) -> Array:
-    """Return M(y) − 1, (x, y), for α = `order`, x as in `_outcomes_first_loses` and y as in `_tail_probabilities`.
+    """Return the largest moment of the label, minus 1, if no unchanged class has a score above y: M(y) − 1, (x, y).
 
-    M(y) is the largest moment of the label given Y = y′, over all y′ ≤ y and all orders of the classes' indices. Y is
-    the largest score of the classes whose counts do not change. `terms[i]` contains the outcomes that t, b or J wins,
-    for `_ORDERS[i]` and one direction of the divergence.
+    An unchanged class neither loses nor gains a vote. The maximum is over the largest score y′ ≤ y of the unchanged
+    classes and over all orders of the classes' indices. The axis x is that of `_outcomes_first_loses`, and y that of
+    `_tail_probabilities`. α is `order`. `terms[i]` contains the outcomes that t, b or J wins, for `_ORDERS[i]` and one
+    direction of the divergence.
     """
     worst: Array = np.zeros(())
     for ties, three in zip(_ORDERS, terms, strict=True):
@@ -346,8 +349,8 @@ def _bound_neither(window: _Window, order: float, cap: float) -> Array:
 def _observed_moment(window: _Window, order: float, step: int) -> Array:
     """Return upper bounds C(u) on the moment of one score, minus 1, if the score is hidden where its noise is below u.
 
-    Of a hidden score, only the fact that it is hidden is observed. Entry i is for u = `window.low` + 2 + i, and `order`
-    is α. `step` is 1 for the class that loses a vote and −1 for the class that gains it.
+    A hidden score reveals only that its noise is below u. Entry i is for u = `window.low` + 2 + i, and `order` is α.
+    `step` is 1 for the class that loses a vote and −1 for the class that gains it.
     """
     u = np.arange(window.low + 2, window.summed + window.teachers + 1)
     # The noise z is observed only if z ≥ u. The same score needs noise z on D and z + `step` on D′, with a step of 1

@@ -45,8 +45,8 @@ class Channel:
     ----------
     log_p : (votes, reports) ln Pr[report | vote]
     inverse : inverse of the matrix of probabilities Pr[report | vote]
-    loss_probabilities : probability of each value of the privacy loss ln(Pr[report | first class] / Pr[report | last
-        class]) if the vote is for the first class; the values are evenly spaced from `local_epsilon` to its negative
+    loss_probabilities : distribution of the privacy loss ln(Pr[report | first class] / Pr[report | last class]) of a
+        vote for the first class: probabilities of evenly spaced losses, from `local_epsilon` to its negative
     """
 
     log_p: Array
@@ -195,9 +195,10 @@ class LocalMechanism(Mechanism):
         return None
 
     def outcome_probabilities(self, votes: Votes) -> Array | None:
-        """Return the probability of each report if there is only one teacher, (queries, classes + 1); otherwise None.
+        """Return the probability of each report of a single teacher, (queries, classes + 1); None if there are several.
 
-        The teacher is assumed to take part in each query, so "no answer", in the last column, has probability 0.
+        The label of a single teacher is its report. The teacher is assumed to take part in each query, so "no answer",
+        in the last column, has probability 0.
         """
         if votes.teachers != 1:
             return None
@@ -205,10 +206,10 @@ class LocalMechanism(Mechanism):
         return np.column_stack([reports, np.zeros(votes.queries)])
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
-        """Yield, for each histogram, the report distributions of every ordered pair of different votes of one teacher.
+        """Yield the distributions of one teacher's report for all ordered pairs of different votes, once per histogram.
 
-        The teacher is one with the largest ε. The distributions are the same for all `counts`, since a report depends
-        on one vote only. In the result, `loses` and `gains` are the two votes, as classes instead of ranks.
+        The teacher is one with the largest ε. Its report depends only on its vote, so the distributions are the same
+        for all `counts`. In the result, `loses` and `gains` are the two votes, as classes instead of ranks.
         """
         channel = self.channel(self.epsilon, counts.shape[1])
         vote, other = channel.pairs
@@ -256,11 +257,11 @@ class LocalMechanism(Mechanism):
         return [self._teacher_costs(votes, T, delta) for T in queries]
 
     def _teacher_costs(self, votes: Votes, queries: int, delta: float) -> dict[str, float | str]:
-        """Return the costs of the teachers with the least, the median and the largest ε by basic composition.
+        """Return the costs of three teachers: those with the least, the median and the largest ε by basic composition.
 
-        A key such as "basic_most" is the name of a cost and one of `WHICH`, which selects the teacher. The costs are
-        "asked", the number of queries in which the teacher takes part; "epsilon", the ε per query; "basic", the ε by
-        basic composition; and "composed", the ε at `delta` by exact composition.
+        Keys such as "basic_most" consist of a cost and a teacher (one of `WHICH`). The costs are "asked", the number of
+        queries in which the teacher takes part; "epsilon", the ε per query; "basic", the ε by basic composition; and
+        "composed", the ε at `delta` by exact composition.
         """
         personal, asked = self.personal(votes.teachers), self.asked(votes.teachers, queries)
         order = np.argsort(asked * personal, kind="stable")

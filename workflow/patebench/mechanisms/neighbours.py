@@ -87,10 +87,10 @@ def one_by_one(
 
 
 def _list_changes(multiplicity: Integers, smallest_count: Counts) -> tuple[Integers, Integers, Integers]:
-    """List all neighbours: the histogram, the rank that loses a vote and the rank that gains it, (neighbours,) each.
+    """Return all neighbours as three arrays (neighbours,): histogram, rank that loses a vote and rank that gains it.
 
-    `multiplicity` (histograms × ranks) is the number of classes with each rank, and `smallest_count` (histograms,) the
-    smallest count: a class without votes cannot lose one.
+    `multiplicity` (histograms × ranks) is the number of classes with each rank. `smallest_count` (histograms,) is the
+    smallest count of each histogram: a class without votes cannot lose one.
     """
     exists = np.ones((*multiplicity.shape, multiplicity.shape[1]), dtype=bool)
     exists[smallest_count == 0, -1] = False
@@ -111,11 +111,11 @@ def _apply_changes(counts: Counts, multiplicity: Integers, loses: Integers, gain
 
 
 def _pairs_on_shared_nodes(index: Integers, counts: Counts, rank: Integers, noise: Noise) -> Pairs:
-    """Return the outcome distributions of the histograms `counts` and all neighbours, computed on shared nodes.
+    """Return the outcome distributions of the histograms `counts` and of all neighbours, computed on the same nodes.
 
-    The first columns are for the outcome that a class whose count does not change wins, one column per rank. The last
-    two columns are for the class that loses a vote and the class that gains it. `index` (histograms,) are the numbers
-    by which `Pairs.histogram` refers to the histograms.
+    An outcome is the class that wins. There is one column per rank for the classes whose counts do not change, one for
+    the class that loses a vote, and one for the class that gains it. `index` (histograms,) are the numbers by which
+    `Pairs.histogram` refers to the histograms.
     """
     histograms = Histograms.of(counts.astype(np.float64), rank, noise.scale)
     own, other = _integrals(histograms, noise)
@@ -133,10 +133,10 @@ def _pairs_on_shared_nodes(index: Integers, counts: Counts, rank: Integers, nois
 
 
 def _integrals(histograms: Histograms, noise: Noise) -> tuple[Array, Array]:
-    """Return ln Pr[one class of each rank wins], (histograms × ranks), and ln Pr of the outcomes of all neighbours.
+    """Return ln Pr[one class of each rank wins], (histograms × ranks), and ln Pr of all outcomes of all neighbours.
 
-    The second array is histograms × outcomes × losing rank × gaining rank, with the outcomes of
-    `_pairs_on_shared_nodes`.
+    The second array has the axes histogram, outcome, rank that loses a vote, and rank that gains it. Its outcomes are
+    the columns of `_pairs_on_shared_nodes`.
     """
     shift, number = 1 / noise.scale, histograms.values.shape[1]
     x, log_weights = _nodes_and_weights(panels(noise, histograms, shift), len(histograms))

@@ -42,7 +42,7 @@ class NoiseShares(Mechanism):
 
     @abstractmethod
     def counted(self, votes: NDArray[np.integer], teachers: NDArray[np.integer]) -> NDArray[np.integer]:
-        """Return `votes` (teachers × queries) with abstentions (−1) in place of the votes that the mechanism ignores.
+        """Return `votes` (teachers × queries) with −1, an abstention, for each vote that the mechanism does not count.
 
         Row i of `votes` is from the teacher with index `teachers[i]` in the ensemble. Row i of the result depends only
         on this row and this index.
@@ -85,9 +85,9 @@ class NoiseShares(Mechanism):
         Parameters
         ----------
         teachers : number n of teachers
-        times : function of T that returns the largest number of one teacher's counted votes in the first T queries
-        losses, counts : descriptions of the privacy losses and of the noisy counts that one teacher changes, which
-            become part of the accountants' `source`
+        times : function of T; the mechanism counts at most `times(T)` votes of one teacher in the first T queries
+        losses, counts : words for the privacy losses, and for the noisy counts that one teacher changes. They become
+            part of `Accountant.source`, the citation of the theorem
         """
         needed = self.needed(teachers)
         return [
@@ -142,11 +142,11 @@ class DistributedGNMax(NoiseShares):
 
 @dataclass(frozen=True)
 class DistributedSparseGNMax(NoiseShares, SparseArgmax):
-    """Noisy table of counts of each teacher's first k votes; each of n teachers adds noise of variance σ²/(n − t).
+    """Counts of the first k votes of each teacher, to which each of n teachers adds noise of variance σ²/(n − t).
 
-    t is the tolerance. A teacher adds its discrete Gaussian share to every cell, also for queries on which it abstains.
-    If k is the number of queries, all votes count: the table contains the noisy counts of DistributedGNMax, at the same
-    cost.
+    t is the tolerance. The noise of a teacher is a discrete Gaussian share, added also for queries on which the teacher
+    abstains. If k is the number of queries, all votes count: the table contains the noisy counts of DistributedGNMax,
+    at the same cost.
     """
 
     shown = Shown("distributed sparse GNMax", color="blue", marker="X")
@@ -157,9 +157,10 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
         return capped(votes, int(self.k), places=teachers)
 
     def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Gaussian:
-        """Return the Gaussian with the variance of the noise in one count if `sent` teachers (None: all) add shares.
+        """Return Gaussian noise with the same variance as the noise of one count, to which `sent` teachers add a share.
 
-        The sum of the shares is nearly Gaussian if the standard deviation of a share is above ½.
+        `teachers` is the number of teachers in the ensemble; `sent` = None means all of them. The sum of the shares is
+        nearly Gaussian if the standard deviation of a share is above ½.
         """
         if teachers is None:
             raise PatebenchError(

@@ -45,10 +45,9 @@ class ProposeTestRelease(Mechanism):
     Rényi divergence of the labels above `cost`. The probability is chosen such that the whole release is (`epsilon`,
     `failure`)-DP in the worst case.
 
-    If `cost` is too low for the votes, the test almost always fails. If `cost` is too high, less of `epsilon` remains
-    for the test, so the test passes less often for the same number of teachers that must change their votes. `cost`
-    must come from public knowledge, such as votes of other teachers on other data (`suggested`), never from the private
-    votes.
+    If `cost` is too low for the votes, the test almost always fails. A higher `cost` leaves less of `epsilon` for the
+    test, so more teachers are needed for the same probability of passing. `cost` must come from public knowledge, such
+    as votes of other teachers on other data (`suggested`), never from the private votes.
 
     Queries are fixed beforehand, and all labels are one release: the first T labels cost as much as all labels. Noise
     is on the integers, as in the proof, both if it is drawn from a seed and in a real release.

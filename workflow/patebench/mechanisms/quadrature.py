@@ -126,7 +126,7 @@ def group_by_ranks(rows: Integers, rank: Integers, batch_size: Callable[[int], i
 
 
 def _sum_panels(histograms: Histograms, intervals: Panels, noise: Noise) -> Array:
-    """Return ln Pr[one class with each distinct count wins], (queries × distinct counts), by quadrature."""
+    """Return, for each distinct count, ln Pr[one class with this count wins], (queries × distinct counts)."""
     width = (intervals.high - intervals.low)[:, None]
     x = intervals.low[:, None] + width * NODES
     distance = x[:, :, None] - histograms.values[intervals.row, None, :]
@@ -176,7 +176,7 @@ def _curvature(distance: Array, slope: Array) -> Array:
 
 
 def _gaussian_modes(histograms: Histograms) -> Array:
-    """Return the mode of the integrand of a class with each distinct count, (queries × distinct counts)."""
+    """Return, for each distinct count, the mode of the integrand of a class with it, (queries × distinct counts)."""
     values = histograms.values
     others = histograms.multiplicity[:, None, :] - np.eye(values.shape[1])
     x = values
@@ -213,9 +213,10 @@ def _(noise: Laplace, histograms: Histograms, shift: float = 0.0) -> Panels:
 
 
 def _laplace_slope(histograms: Histograms) -> Array:
-    """Return an approximation of the least slope of ln(integrand), over all classes, just below each distinct count.
+    """Return, for each distinct count, the approximate least slope of ln(integrand) just below this count.
 
-    The shape is (queries, 1 + distinct counts). The first column, for the interval above all counts, is 0.
+    The least slope is over the integrands of all classes. The shape is (queries, 1 + distinct counts). The first
+    column, for the interval above all counts, is 0.
     """
     values, multiplicity = histograms.values, histograms.multiplicity
     above = np.cumsum(multiplicity, axis=1)

@@ -59,10 +59,10 @@ class SparseArgmax(Mechanism):
         """
 
     def exact_noise(self, teachers: int) -> Noise | IntegerNoise:
-        """Return the distribution of the noise that is added to each count if the noise is drawn from a seed.
+        """Return the exact distribution of the noise that seeded runs add to each count.
 
-        Such noise may be continuous, while a private release always adds integers. A mechanism that adds integers also
-        in seeded runs returns an `IntegerNoise`; all others return `noise_of(teachers)`.
+        A private release always adds integers. A mechanism that adds integers also in seeded runs returns an
+        `IntegerNoise`; all others return `noise_of(teachers)`, which is continuous.
         """
         return self.noise_of(teachers)
 
@@ -141,22 +141,23 @@ class SparseArgmax(Mechanism):
 
     @abstractmethod
     def worst_case(self, cells: Cells, teachers: int) -> list[Accountant]:
-        """Return worst-case accountants for neighbours whose tables differ by 1 in some cells.
+        """Return worst-case accountants for neighbours whose tables differ in some counts, by 1 each.
 
-        `cells(T)` is the largest number of these cells for T queries.
+        For T queries, at most `cells(T)` counts differ.
         """
 
     def exact(self, cells: Cells) -> list[Accountant]:
-        """Return accountants of the exact divergence between the given votes and their worst neighbour.
+        """Return data-dependent accountants of the exact divergence between the given votes and their worst neighbour.
 
-        For T queries, the tables of these two differ by 1 in `cells(T)` cells. The base class returns [].
+        For T queries, the tables of the given votes and of the worst neighbour differ in `cells(T)` counts, by 1 each.
+        The base class returns [].
         """
         return []
 
 
 @dataclass(frozen=True)
 class SparseGNMax(SparseArgmax):
-    """Table of the counts of each teacher's first k votes + N(0, σ²); a round of any number of queries is √(2k)/σ-GDP.
+    """Counts of the first k votes of each teacher, plus N(0, σ²) each; a round of any number of queries is √(2k)/σ-GDP.
 
     If k is the number of queries, the table contains the noisy counts of GNMax, and its Gaussian DP cost is that of
     GNMax. For votes with weights, the table contains sums of weights and is 2√k/σ-GDP.
@@ -230,7 +231,7 @@ class SparseGNMax(SparseArgmax):
 
 @dataclass(frozen=True)
 class SparseLNMax(SparseArgmax):
-    """Table of the counts of each teacher's first k votes + Lap(1/γ); a round of any number of queries is 2kγ-DP.
+    """Counts of the first k votes of each teacher, plus Lap(1/γ) each; a round of any number of queries is 2kγ-DP.
 
     A teacher changes at most 2k counts of a round, by 1 each. A noisy count is γ-DP, also with discrete Laplace noise.
     """

@@ -109,7 +109,7 @@ class StableArgmax(Mechanism):
         return [*worst_case, *exact_accountant.accountants(votes, self.neighbours), *self._split_accountants(votes)]
 
     def _split_accountants(self, votes: Votes) -> list[Accountant]:
-        """Return accountants whose ε is the exact cost of the tests and whose δ covers the labels.
+        """Return accountants whose ε is that of the tests, computed exactly, and whose δ covers the labels.
 
         A label differs between neighbours only if one teacher can change the plurality. For each such query, `failure`,
         which bounds the probability of an answer, is added to δ.
