@@ -41,15 +41,15 @@ KINDS: Mapping[str, Change | None] = {
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """Data that an adjacency audit changes: private records, the teachers that hold them, and public samples.
+    """Data of an adjacency audit: private records, which it changes, the teachers that hold them, and public samples.
 
     Parameters
     ----------
     records : private records by column, see `Records`
-    holders : (records,) number of the teacher whose shard contains the record; negative if no shard contains it
+    holders : (records,) index of the teacher whose shard contains the record; negative if no shard contains it
     pool, test : (samples, …) public samples
-    protects : kinds of change (`Change`) that alter at most one shard, as the partition claims. Empty if the partition
-        depends on labels
+    protects : kinds of change (`Change`) of which the partition into shards claims that they alter at most one shard.
+        Empty if the partition depends on labels
     chunk : number of teachers that are trained together
     """
 
@@ -69,10 +69,11 @@ class World:
     def choose(self, kind: str, repeat: int, shared: np.random.Generator, own: np.random.Generator) -> int:
         """Return the index of the record that a change of `kind`, a key of `KINDS`, will alter.
 
-        The record is drawn from the shards with more than one record if there are any. Two kinds may alter another
-        record. "outlier" draws a record of the smallest shard if this shard has at least two records fewer. "outliers"
-        takes the first record of the first teacher in the same chunk, where accidental sharing of data between
-        teachers mostly starts.
+        If there are shards with more than one record, the record is drawn from these shards. For "owner gone", it is
+        drawn from shards with several owners. Two kinds may alter a record other than the drawn one. For "outlier",
+        this is a record of the smallest shard, if the smallest shard has at least two records fewer than that of the
+        drawn record. For "outliers", this is the first record of the first teacher that is trained in the same chunk;
+        accidental sharing of data between teachers mostly starts there.
 
         Parameters
         ----------
@@ -181,7 +182,7 @@ def _extreme(x: NDArray[Any], largest: float) -> tuple[str, Any]:
 
 
 class Moved(StrEnum):
-    """Verdict on a change of the private data: whether more outputs changed than the partition claims."""
+    """Verdict of an adjacency audit on one change of the private data."""
 
     HOLDS = "holds"  # at most one shard and its teacher's votes changed
     NOT_CLAIMED = "not claimed"  # several shards changed, and the partition does not claim that only one does

@@ -30,7 +30,9 @@ _ROUNDING = 1e-9, 1e-15
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Exact binomial test of the number of runs in each cell (a set of outcomes) against the cell's stated probability.
+    """Exact binomial tests of how often outcomes occurred in runs, against their stated probabilities.
+
+    There is one test per cell. A cell is an outcome, a group of outcomes or, to test independence, a pair of outcomes.
 
     Parameters
     ----------
@@ -70,7 +72,7 @@ class Tally:
 
 @dataclass(frozen=True, eq=False)
 class TwoTallies:
-    """Exact test that each outcome is equally likely in release mode and with seeded noise.
+    """Exact tests of whether outcomes are equally likely in release mode and with seeded noise, one test per outcome.
 
     In release mode, noise comes from the operating system. Given the total count of an outcome in both modes, its count
     in release mode is hypergeometric (Fisher 1935, exact test).
@@ -107,10 +109,11 @@ class TwoTallies:
 
 
 def disagreements(tallies: Iterable[Tally | TwoTallies]) -> list[str]:
-    """Return a list with one message, about the failed cell of smallest p-value, or [] if no cell fails.
+    """Return [a message] about the most significant failure of the tests `tallies`, or [] if none fails.
 
-    A cell fails if its p-value times the number of cells in all `tallies` is below `ALPHA`. Failed cells of `plain`
-    tests come first, whatever their p-values, since they are easier to understand.
+    A tally has one test per cell, see `Tally`. The test fails if its p-value times the number of cells in all `tallies`
+    is below `ALPHA`. The message is about the failed test of the smallest p-value. Failed `plain` tests are preferred,
+    whatever their p-values, since they are easier to understand.
     """
     tallies = [tally for tally in tallies if tally.runs > 0]
     p_values = [tally.p_values() for tally in tallies]
@@ -145,8 +148,9 @@ def tally_labels(where: str, seen: NDArray[np.integer], stated: Array) -> Tally:
 def tally_neighbours(where: str, outcomes: Outcomes, stated: Array) -> Iterator[Tally]:
     """Yield tests of independence between the labels of one release, which answers the same query many times.
 
-    Each test compares disjoint pairs of labels at one distance. All distances in `lags` are tested. A further distance
-    is chosen on the first half of the release by `most_likely_lag`, and tested on the second half.
+    Each test compares pairs of labels at one distance, in queries; no label is in two pairs. All distances in `lags`
+    are tested. A further distance is chosen on the first half of the release by `most_likely_lag`, and tested on the
+    second half.
 
     Parameters
     ----------
@@ -180,7 +184,7 @@ def count_repeats(outcomes: Outcomes, lag: int) -> NDArray[np.int64]:
 
 
 def repeat_names(lag: int) -> list[str]:
-    """Return names of the counts of `count_repeats`: equal and unequal pairs of labels, `lag` queries apart."""
+    """Return names for messages of the two counts of `count_repeats`: equal and unequal labels `lag` queries apart."""
     return [f"the same label as {lag} queries before", f"another label than {lag} queries before"]
 
 

@@ -97,7 +97,10 @@ def _sampled(sampled: Sampled) -> str:
 
 
 def _violated_elsewhere(finding: Finding) -> list[str]:
-    """Return [a sentence] on the most violated data-dependent or claimed bound on other pairs than the worst, or []."""
+    """Return [a sentence] on the most violated bound on a pair other than the worst pair, or [] if there is none.
+
+    Worst-case bounds are left out.
+    """
     elsewhere = [
         stated
         for stated in finding.stated
@@ -116,7 +119,10 @@ def _violated_elsewhere(finding: Finding) -> list[str]:
 
 
 def _with_weights(finding: Finding | None) -> list[str]:
-    """Return a sentence with the audited ε and the least stated ε for votes with weights; [] if `finding` is None."""
+    """Return [a sentence] with the audited ε and the least stated ε of `finding`, the finding for votes with weights.
+
+    The result is [] if `finding` is None.
+    """
     if finding is None:
         return []
     best = min((stated.bound for stated in finding.stated), key=lambda bound: bound.epsilon)

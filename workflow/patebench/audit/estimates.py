@@ -273,10 +273,10 @@ class Rates:
         return max(0.0, float(np.min(np.where(np.isnan(least), 0.0, least))))
 
     def bound_nested(self, wider: "Rates") -> tuple[Array, Array]:
-        """Return bounds on the probabilities of this event and of the event that `wider` counts, (2,) each.
+        """Return bounds on the probabilities of two events: this event, and the larger event that `wider` counts.
 
-        The first array contains lower bounds on D, the second upper bounds on D′. All four bounds hold together with
-        probability `confidence`.
+        The first array, (2,), contains lower bounds on D, the second, (2,), upper bounds on D′. All four bounds hold
+        together with probability `confidence`.
         """
         part, events = (1 - self.confidence) / 4, (self, wider)
         likely = [clopper_pearson(event.positives, event.runs, part)[0] for event in events]
@@ -284,7 +284,7 @@ class Rates:
         return np.array(likely), np.array(rare)
 
     def _corners(self) -> tuple[Array, Array]:
-        """Return pairs of a lower bound on P and an upper bound on Q: two arrays (pairs,), first the bounds on P.
+        """Return pairs of bounds, as two arrays (pairs,): lower bounds on P, and upper bounds on Q.
 
         With probability `confidence`, both bounds of at least one pair hold. So the least ε over all pairs is a lower
         bound.

@@ -92,7 +92,7 @@ class ReleaseNoiseAudit(AuditSetting):
     """Audit of releases with discrete noise, for mechanisms that have a discrete form."""
 
     def seeded(self, sampled: Sampled) -> Sampled:
-        """Count the event of `sampled` in new releases with seeded discrete noise, and return the result."""
+        """Return the result of counting the event of `sampled` in new releases with seeded discrete noise."""
         event = sampled.event
         if event is None:
             return sampled
@@ -133,9 +133,10 @@ class ReleaseNoiseAudit(AuditSetting):
         return agreement.disagreements(tallies)
 
     def _compare_agreement(self, votes: Agreement, labels: int, stream: str) -> list[TwoTallies]:
-        """Return tests of release mode against seeded noise, on cyclic shifts of the classes of `votes`.
+        """Return tests of release mode against seeded noise, on a histogram on which teachers agree or tie (`votes`).
 
-        About `labels` labels are drawn in release mode.
+        The histogram is tested under several cyclic shifts of its classes. About `labels` labels are drawn in release
+        mode.
         """
         shifts = class_shifts(len(votes.counts))
         shifted, labels = [np.roll(votes.counts, shift) for shift in shifts], -(-labels // len(shifts)) * len(shifts)
@@ -212,9 +213,11 @@ class ReleaseNoiseAudit(AuditSetting):
             yield TwoTallies(where, seen, again, plain=False, names=agreement.repeat_names(lag))
 
     def _least_certain(self, shapes: Counts, queries: int | None = None) -> NDArray[np.int64]:
-        """Return the histogram of `shapes` on which two labels are least often equal, to make repeated noise visible.
+        """Return the row of `shapes` (histograms, classes) for which a repeated query gives equal labels least often.
 
-        With `queries`, these are the first labels of several releases, each of which repeats one query `queries` times.
+        On this histogram, repeated noise is easiest to see. If `queries` is None, one release repeats the query, and
+        its labels are compared. Otherwise each of several releases repeats the query `queries` times, and their first
+        labels are compared.
         """
         seeded = DiscreteNoise(self.streams(f"least certain/{queries}"))
 

@@ -55,7 +55,7 @@ class AuditSetting:
         return self.mechanism.release(votes, source).astype(np.int64) % (votes.classes + 1)
 
     def blocks(self, votes: Callable[[int], Votes], source: Source, labels: int) -> Iterator[Outcomes]:
-        """Yield the outcomes (queries,) of one release after the other, until `labels` labels are drawn.
+        """Yield the outcomes (queries,) of successive releases with `labels` labels in total.
 
         A release has at most `BLOCK` labels. `votes(T)` returns votes on T queries.
         """
@@ -174,7 +174,8 @@ class Event:
     Parameters
     ----------
     pair : the data sets D and D′
-    outcomes : members of the set: labels, other observed values (see `view`) or, for tables, indices of ranges of a sum
+    outcomes : elements of the set: labels or other observed values (see `view`). In audits of tables of noisy counts,
+        the observed value is the index of the range that contains a weighted sum of the counts
     times : number of independent queries for which ε is bounded, each with the same probabilities of the event; 1 if
         the event is about a whole release
     weight : weight of the count on D in the joint bound on both probabilities, see `estimates.Rates`
@@ -248,7 +249,7 @@ class Sampled:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """Estimated probability of each outcome on one data set.
+    """Estimated probability of each outcome on one of two neighbouring data sets D and D′.
 
     Events are chosen by `low` on D (the estimate minus one standard error) and by `high` on D′ (plus one standard
     error). Otherwise the choice would favour events that occurred too often by chance.
@@ -263,12 +264,12 @@ class Known:
     runs: float
 
     def low(self, order: Outcomes) -> Array:
-        """Return the total probability of the first k outcomes in `order`, for each k, minus one standard error."""
+        """Return the total probability of the first k outcomes in `order`, minus one standard error, for each k."""
         total = np.cumsum(self.probability[order])
         return np.clip(total - np.sqrt(total / self.runs), 0.0, 1.0)
 
     def high(self, order: Outcomes) -> Array:
-        """Return the total probability of the first k outcomes in `order`, for each k, plus one standard error."""
+        """Return the total probability of the first k outcomes in `order`, plus one standard error, for each k."""
         total = np.cumsum(self.probability[order])
         return np.clip(total + np.sqrt(total / self.runs) + 1 / self.runs, 0.0, 1.0)
 

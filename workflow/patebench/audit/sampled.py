@@ -71,7 +71,7 @@ _FRESH_RUNS, _FRESH_ALPHA = 2000, 1e-7
 
 
 class SampledAudit(AuditSetting):
-    """Sampled audit of a mechanism that answers queries, on pairs of data sets."""
+    """Sampled audit of a mechanism that answers queries: ε lower bounds from counts of an event on D and on D′."""
 
     def __call__(
         self,
@@ -119,7 +119,8 @@ class SampledAudit(AuditSetting):
     ) -> tuple[dict[int, Sampled], list[Tally]]:
         """Return the sampled result for each number of queries, and tests of the stated probabilities.
 
-        The queries of the mechanism must be independent.
+        The mechanism must answer queries independently. `shapes` (histograms, classes) are further counts of queries on
+        which the stated probabilities are tested.
         """
         shifted = list(pairs) if self._local else relabel(pairs)
         # Many queries of one release are equivalent to many releases.
@@ -199,7 +200,10 @@ class SampledAudit(AuditSetting):
         return seen
 
     def _tally_shapes(self, shapes: Counts) -> Iterator[Tally]:
-        """Yield one test for each histogram in `shapes`: its outcomes in a release that queries all of them in turn."""
+        """Yield one test per histogram in `shapes` (histograms, classes): its outcomes against stated probabilities.
+
+        The outcomes are those of one release that queries all histograms in turn.
+        """
         votes = votes_in_turn(shapes, len(shapes) * _IN_TURN)
         stated = self.mechanism.outcome_probabilities(votes.at(slice(0, len(shapes))))
         if stated is None:
@@ -211,7 +215,7 @@ class SampledAudit(AuditSetting):
             yield agreement.tally_labels(where, count_outcomes(labels, votes.classes), stated[i])
 
     def _tally_agreement(self, votes: Agreement, stream: str) -> Iterator[Tally]:
-        """Yield tests of outcomes on `votes.counts` against stated probabilities.
+        """Yield tests of labels against stated probabilities, on a histogram on which teachers agree or tie (`votes`).
 
         There is one test for each cyclic shift of the classes, and one for all shifts together.
         """
@@ -232,7 +236,10 @@ class SampledAudit(AuditSetting):
         yield Tally(f"{on_counts(votes.counts)}, classes renamed", GROUPS, seen, chances)
 
     def _tally_short(self, pair: Pair, stream: str) -> Iterator[Tally]:
-        """Yield one test for each query of short releases on D and D′, since faults may affect only first answers."""
+        """Yield one test for each query of short releases on D and D′: its outcomes against stated probabilities.
+
+        Releases are short, since faults may affect only first answers.
+        """
         free = self.mechanism.independent_queries
         length, runs = (_SHORT, _SHORT_RUNS) if free else (_SHORT_WITH_STATE, _RUNS_WITH_STATE)
         if self._local:
@@ -273,7 +280,10 @@ class SampledAudit(AuditSetting):
         return Sampled(queries, self.delta, rates, best.pair, best)
 
     def _draw(self, pair: Pair, stream: str, runs: int, length: int) -> list[list[Outcomes]]:
-        """Return the values observed in `runs` releases of `length` queries (see `_views`): those on D, those on D′."""
+        """Return the values observed in `runs` releases of `length` queries, first on D and then on D′.
+
+        On each of D and D′, there is one array (runs,) per observed value (see `_views`).
+        """
         return [
             _views(self.transcripts(votes, self.streams(f"{stream}/{side}"), runs), len(pair.counts))
             for votes, side in zip(pair.votes(length), ("here", "there"), strict=True)
@@ -291,9 +301,10 @@ class SampledAudit(AuditSetting):
 
 
 def query_factor(runs: int, queries: int) -> int:
-    """Return the factor (≥ 1) by which an audit multiplies its queries per run, for tighter bounds.
+    """Return the factor (≥ 1) by which an audit with `runs` runs multiplies its number of labels, for tighter bounds.
 
-    It rises with `runs`, up to a maximum that is larger for the ε of one query than for the ε of several `queries`.
+    The factor rises with `runs` up to a maximum. The maximum is larger for the ε of one query than for the ε of several
+    `queries`.
     """
     return min(max(1, runs // _USUAL_RUNS), _MOST_OF_ONE if queries == 1 else _MOST_OF_SEVERAL)
 
@@ -304,7 +315,7 @@ def max_labels(runs: int) -> int:
 
 
 def agree_by_chance(one: Outcomes, two: Outcomes, classes: int, only_answers: bool = False) -> bool:
-    """Return True if two releases are equal on no more queries than independent releases would be by chance.
+    """Return True if two releases give equal outcomes no more often than independent releases would.
 
     `one` and `two` (queries,) are their outcomes. With `only_answers`, only queries that both answered are compared.
     """
@@ -317,10 +328,10 @@ def agree_by_chance(one: Outcomes, two: Outcomes, classes: int, only_answers: bo
 
 
 def _sort_by_difference(known: Sequence[tuple[Pair, Known, Known]]) -> list[tuple[Pair, Known, Known]]:
-    """Return `known` in descending order of the difference between D and D′.
+    """Return `known` in descending order of the difference between outcome probabilities on D and on D′.
 
-    Of several pairs with the same counts up to the order of classes, only the first is kept. `known` contains each pair
-    with the outcome probabilities on D and on D′.
+    `known` contains each pair with the outcome probabilities on D and on D′. Of several pairs with the same counts up
+    to the order of classes, only the first is kept.
     """
     ordered = sorted(known, key=lambda entry: -_difference(*entry[1:]))
     kept: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[Pair, Known, Known]] = {}
@@ -340,10 +351,10 @@ def _difference(likely: Known, rare: Known) -> float:
 
 
 def _views(outcomes: Outcomes, classes: int) -> list[Outcomes]:
-    """Return the values of each release by which an event can be defined: a list of arrays (releases,).
+    """Return the observed values of releases by which an event can be defined, as a list of arrays (releases,).
 
-    `outcomes` are (releases, queries). For several queries, the values are the label of each query, the number of
-    answers, and a number that encodes all labels. For one query, the only value is its label.
+    `outcomes` are (releases, queries). For several queries, the values of a release are the label of each query, the
+    number of answers, and a number that encodes all labels. For one query, the only value is its label.
     """
     if outcomes.shape[1] == 1:
         return [outcomes[:, 0]]

@@ -95,7 +95,10 @@ class VotePair:
 
     @cached_property
     def first_query(self) -> Pair:
-        """Return the counts of the first query as a `Pair`, for records and messages; its probabilities are invalid."""
+        """Return a `Pair` with the counts of the first query, for records and messages.
+
+        Its probabilities are placeholders.
+        """
         nothing = np.zeros(self.here.classes)
         vote, other = map(_first_vote, (self.here, self.there))
         alike = np.ones(self.here.classes, dtype=np.int64)
@@ -239,12 +242,18 @@ class TableAudit(AuditSetting):
         return agreed_tables(self.drawn_teachers, self.classes, drawn, int(self.mechanism.k))
 
     def _limit_queries(self, queries: int) -> int:
-        """Return `queries`, or fewer if each teacher adds a share of the noise, since such tables take long to draw."""
+        """Return the number of queries of audited tables, at most `queries`.
+
+        The number is lower if each teacher adds a share of the noise, since these tables are slow to draw.
+        """
         return min(queries, max(1, _SHARES // self.shares))
 
     @property
     def drawn_teachers(self) -> int:
-        """Return the number of teachers of the sampled tables."""
+        """Return the number of teachers in sampled tables.
+
+        It is at most `_TEACHERS`, unless each teacher adds a share of the noise.
+        """
         return self.teachers if self.shares > 1 else min(self.teachers, _TEACHERS)
 
     @property
@@ -268,8 +277,8 @@ class TableAudit(AuditSetting):
     def sampled(self, queries: int) -> Sampled:
         """Return the sampled result for the pair of votes that is easiest to distinguish, on at most `queries` queries.
 
-        The event is about the weighted sum of a table's counts (see `_sums`): this sum lies in certain ranges. Separate
-        runs choose the pair, choose the event, and count the event.
+        The event is that the weighted sum of a table's counts (see `_sums`) lies in certain ranges. Separate runs
+        choose the pair, choose the event, and count the event.
         """
         choosing, few = max(1000, self._runs // _CHOOSING), max(200, self._runs // _CHOOSING // 20)
         counting = max(1000, self._runs - choosing)
@@ -350,10 +359,10 @@ class TableAudit(AuditSetting):
         return self._true_counts(pair.here) - self._true_counts(pair.there)
 
     def _changes(self, pair: VotePair) -> list[Table]:
-        """Return one or two differences between the counts on D and on D′, (queries, classes) each.
+        """Return the audited differences between the counts on D and on D′: one or two arrays (queries, classes).
 
-        One is the difference if only the votes within the mechanism's limit are counted, the other if all votes are
-        counted. If they differ, a difference of 0 in all cells is left out.
+        The first is the difference if only votes within the mechanism's limit are counted, the second if all votes are
+        counted. If both are equal, only one is returned. If they differ, a difference of 0 in all cells is left out.
         """
         counted = self._difference(pair)
         every = (pair.here.counts - pair.there.counts) / pair.here.unit
@@ -424,8 +433,8 @@ class TableAudit(AuditSetting):
     def _count_adjacent(self, residuals: Table) -> dict[str, NDArray[np.int64]]:
         """Return, for each axis, how many pairs of adjacent cells have residuals in the same group and how many do not.
 
-        The keys name the axis: "release", "query" or "class"; the values are the two numbers, (2,). Groups are those of
-        `_groups`.
+        A residual is a released minus a true count, and a group is a range of noise values (`_groups`). The keys name
+        the axis: "release", "query" or "class". The values are the two numbers, (2,).
         """
         groups, counts = np.searchsorted(self._groups[0], residuals), {}
         for axis, next_to in enumerate(("release", "query", "class")):
@@ -441,9 +450,9 @@ def _adjacent_names(next_to: str) -> list[str]:
 
 
 def _count_repeats(residuals: Table) -> NDArray[np.int64]:
-    """Return how many cells have equal `residuals` in two successive releases, and how many unequal ones: (2,).
+    """Return how often a cell has equal and unequal `residuals` in two successive releases, over all cells: (2,).
 
-    The pairs of releases are disjoint.
+    Each release is in one pair of releases only.
     """
     pairs = residuals[: len(residuals) // 2 * 2].reshape(-1, 2, *residuals.shape[1:])
     same = int(np.sum(pairs[:, 0] == pairs[:, 1]))

@@ -115,7 +115,7 @@ class Audit(AuditSetting):
         return bool(self.disagreements or verdicts & {Verdict.VIOLATED, Verdict.DISAGREES})
 
     def own_bounds(self, finding: Finding) -> list[Bound]:
-        """Return the lower bounds on ε that the audit found: exact, sampled, and sampled with discrete noise."""
+        """Return the lower bounds on ε in `finding`: exact, sampled, and sampled with discrete noise."""
         runs = f"{self.runs} runs each, {100 * self.confidence:.4g}% confidence"
         epsilons = {
             EXACT: (finding.exact, "the worst pair found, composed by its privacy losses"),
@@ -319,7 +319,7 @@ def _compare(
 
 
 def _violated_if_added(bound: Bound, audited: float, pair: Pair) -> Iterator[Stated]:
-    """Yield the form of `bound` for adding or removing one teacher, if `audited` violates it.
+    """Yield the verdict on `bound` restated for adding or removing one teacher, if `audited` violates this form.
 
     `audited` is a lower bound on the ε of adding or removing one teacher's votes.
     """
@@ -329,7 +329,7 @@ def _violated_if_added(bound: Bound, audited: float, pair: Pair) -> Iterator[Sta
 
 
 def _worst_of_each(first: Iterable[Stated], *further: Iterable[Stated]) -> list[Stated]:
-    """Return the bounds `first` and all violated bounds of `further`, each bound once.
+    """Return the verdicts `first` and all violations among the verdicts `further`, with one verdict per bound.
 
     Of several verdicts on the same bound, the one with the largest violation (`Stated.excess`) is kept.
     """

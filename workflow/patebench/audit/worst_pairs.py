@@ -160,9 +160,9 @@ Score = Callable[[Array, Array, NDArray[np.integer]], Array]
 class Search:
     """Search for the worst pairs of a mechanism: neighbouring data sets D and D′ for which its ε is largest.
 
-    Under local privacy, every perturbed vote is released, so a single teacher is audited, and its perturbed vote is the
-    label. If queries depend on each other, only the first answer of a release is considered. This release repeats one
-    query `repeats` times.
+    D and D′ are histograms of one query. Under local privacy, every perturbed vote is released, so the search considers
+    a single teacher, whose perturbed vote is the label. If queries depend on each other, the search considers only the
+    first answer of a release that repeats one query `repeats` times.
     """
 
     mechanism: Mechanism
@@ -172,9 +172,9 @@ class Search:
     repeats: int = 1
 
     def for_queries(self, queries: int) -> "Search":
-        """Return the search for releases of `queries` queries.
+        """Return the search for pairs whose releases have `queries` queries.
 
-        It differs from this search only if the mechanism makes one decision for all queries together.
+        This is the same search, unless the mechanism makes one decision for all queries together.
         """
         return replace(self, repeats=queries) if self.mechanism.answering is Answering.TOGETHER else self
 
@@ -220,9 +220,11 @@ class Search:
         return None if top == 0 or (others and rest[0] >= top) else Agreement(np.array([top, top, *rest]), 2)
 
     def _most_revealing(self, agreements: Sequence[Agreement]) -> list[Agreement]:
-        """Return, for "another class" and for "no answer", the histogram on which runs best reveal its probability.
+        """Return, for each of two outcomes, the histogram in `agreements` on which runs best reveal its probability.
 
-        An outcome that is too rare on all histograms is left out. If both are too rare, the last histogram is returned.
+        The outcomes are that a class other than the leading classes wins, and that the query is not answered. An
+        outcome that is too rare on all histograms is left out. If both are too rare, the last histogram is returned. If
+        the probabilities are unknown, the result is [].
         """
         known = [
             (votes, votes.grouped(p)) for votes in agreements if (p := self._first_outcome(votes.counts)) is not None
@@ -251,9 +253,10 @@ class Search:
         return None if log_p is None or np.isnan(log_p[0]).any() else np.exp(log_p[0])
 
     def ladder(self, queries: int) -> list[Pair]:
-        """Return pairs at several degrees of agreement among teachers: at each, the worst pair for `queries` queries.
+        """Return the worst pair for `queries` queries at each of several gaps between the two largest counts.
 
-        Data-dependent bounds are small where teachers agree, and a wrong bound may be contradicted only there.
+        The gaps range from a tie to unanimity. Data-dependent bounds are small where teachers agree, and a wrong bound
+        may be contradicted only there. Under local privacy, the result is [].
         """
         if self.local:
             return []
@@ -278,8 +281,8 @@ class Search:
     def composed_queries(self, queries: int) -> int:
         """Return the number of queries over which the ε of one query is composed, for a release of `queries` queries.
 
-        It is the largest number of these queries in which one teacher takes part. If queries depend on each other, it
-        is 1, since the search then considers only the first answer.
+        If queries are independent, this is the largest number of queries in which one teacher takes part. If queries
+        depend on each other, this is 1, since the search then considers only the first answer.
         """
         return self.mechanism.most_participation(queries) if self.mechanism.independent_queries else 1
 
@@ -295,7 +298,7 @@ class Search:
     def most_distinguishable(self) -> list[Pair]:
         """Return the pair with the largest |P − Q| of any outcome, and the two with the largest |P − Q| of "no answer".
 
-        P and Q are the outcome's probabilities on D and on D′.
+        P and Q are the probabilities of the outcome on D and on D′. Pairs with P = Q are left out.
         """
         candidates = self._candidates()
         any_outcome = self._best_pairs(candidates, lambda log_p, log_q, _: _difference(log_p, log_q).max(axis=1))
@@ -311,7 +314,10 @@ class Search:
         return [pair for _, pair in self._climb(score)]
 
     def _score(self, queries: int) -> Score:
-        """Return a function that scores pairs by the ε of `queries` queries; for several queries, from Rényi curves."""
+        """Return a function that scores outcome distributions on D and D′ by the ε of `queries` queries.
+
+        For several queries, the score is computed from Rényi curves.
+        """
         if queries == 1:
             return lambda log_p, log_p_neighbour, multiplicity: least_epsilon(
                 log_p, log_p_neighbour, multiplicity, self.delta
@@ -332,7 +338,7 @@ class Search:
         return _distinct(_shapes(self.teachers, self.classes, levels))
 
     def _best_pairs(self, histograms: Counts, score: Score) -> list[tuple[float, Pair]]:
-        """Return the best-scored pairs of a histogram and a neighbour, in either order, as (score, pair)."""
+        """Return the best-scored pairs of a histogram and a neighbour, as (score, pair); either of the two may be D."""
         best: list[tuple[float, Pair]] = []
         for pairs in self._neighbours(histograms):
             ways = (pairs.log_p, pairs.log_p_neighbour), (pairs.log_p_neighbour, pairs.log_p)
@@ -390,7 +396,10 @@ def _keep_best(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
 
 
 def _to_pair(histograms: Counts | None, pairs: exact.Pairs, row: int) -> Pair:
-    """Return row `row` of the outcome distributions `pairs` as a `Pair`; `histograms` is None for local privacy."""
+    """Return the histogram and neighbour in row `row` of `pairs` as a `Pair`.
+
+    `histograms` are those to which `pairs.histogram` refers, or None for local privacy.
+    """
     source, target = int(pairs.loses[row]), int(pairs.gains[row])
     if histograms is None:
         # D and D′ have one vote each.
