@@ -41,7 +41,9 @@ KINDS: Mapping[str, Change | None] = {
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """Data of an adjacency audit: private records, which it changes, the teachers that hold them, and public samples.
+    """Data of an adjacency audit: private records, the teachers that hold them, and public samples.
+
+    The audit changes private records only.
 
     Parameters
     ----------

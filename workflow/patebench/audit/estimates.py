@@ -146,7 +146,10 @@ def compose(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, querie
 
 
 def _bound_sum(loss: Array, probability: Array, queries: int, log_probability: float) -> float:
-    """Return a value that a sum of `queries` losses exceeds with probability at most e^`log_probability` (Chernoff)."""
+    """Return a value that a sum of `queries` independent losses exceeds with probability at most e^`log_probability`.
+
+    `loss` and `probability` (losses,) are the values of one loss and their probabilities. The bound is Chernoff's.
+    """
     largest = max(float(np.max(np.abs(loss))), 1e-300)
     deviation = max(math.sqrt(queries * float(probability @ loss**2)), 1e-300)
     s = np.concatenate([np.geomspace(1e-3, 1e3, 200) / largest, np.geomspace(1e-2, 1e2, 100) / deviation])

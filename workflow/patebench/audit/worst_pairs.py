@@ -239,7 +239,7 @@ class Search:
         return chosen or [votes for votes, _ in known[-1:]]
 
     def _first_outcome(self, counts: Counts) -> Array | None:
-        """Return the stated outcome probabilities (classes + 1,) of a query with `counts`, or None if unknown.
+        """Return the stated outcome probabilities (classes + 1,) of a query with `counts`; None if unavailable.
 
         If queries depend on each other, the probabilities are those of the first of `repeats` equal queries.
         """

@@ -236,7 +236,7 @@ class Mechanism(ABC):
         return one_by_one(counts, log_probabilities)
 
     def most_participation(self, queries: int) -> int:
-        """Return in how many of the first `queries` queries one teacher takes part at most; by default, in all."""
+        """Return the largest number of the first `queries` queries in which one teacher takes part; by default, all."""
         return queries
 
     def accountants(self, votes: Votes) -> list[Accountant]:

@@ -295,10 +295,10 @@ def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int
 
 
 def _tail_probabilities(window: _Window, classes: int, largest_gap: int) -> Array:
-    """Return Pr[Y* ≥ y], (scores y × gaps γ), for y from `window.low` to `window.high` − 1 and γ = 0 … `largest_gap`.
+    """Return upper bounds Pr[Y* ≥ y] on Pr[Y ≥ y], (scores y × gaps γ).
 
-    It is an upper bound on Pr[Y ≥ y] for all votes whose two largest counts differ by at least γ. Y is the largest
-    score of the classes whose counts do not change.
+    Y is the largest score of the classes whose counts do not change, for votes whose two largest counts differ by at
+    least γ. The scores are y = `window.low` … `window.high` − 1, and the gaps γ = 0 … `largest_gap`.
     """
     y, gap = np.arange(window.low, window.high)[:, None], np.arange(largest_gap + 1)
     # Pr[Y* ≥ y], with each class γ votes behind the first
@@ -328,10 +328,10 @@ def _running_maximum(terms: Sequence[Sequence[_Side]], order: float) -> Array:
 
 
 def _bound_neither(window: _Window, order: float, cap: float) -> Array:
-    """Return an upper bound on the moment of the label, minus 1, if the largest count does not change, (gaps,).
+    """Return upper bounds on the moment of the label, minus 1, (gaps,), if a vote moves between classes other than t.
 
-    Entry γ is for votes whose two largest counts differ by at least γ. `order` is α. `cap` is an upper bound on the
-    moment of all noisy counts together, minus 1.
+    Class t has the largest count. Entry γ is for votes whose two largest counts differ by at least γ. `order` is α.
+    `cap` is an upper bound on the moment of all noisy counts together, minus 1.
     """
     loses, gains = (_observed_moment(window, order, step) for step in (1, -1))
     below = window.noise.reach(_BELOW + window.exponent)

@@ -142,11 +142,11 @@ class DistributedGNMax(NoiseShares):
 
 @dataclass(frozen=True)
 class DistributedSparseGNMax(NoiseShares, SparseArgmax):
-    """Counts of the first k votes of each teacher, to which each of n teachers adds noise of variance σ²/(n − t).
+    """Sparse GNMax with noise shares: each of n teachers adds noise of variance σ²/(n − t) to every count.
 
-    t is the tolerance. The noise of a teacher is a discrete Gaussian share, added also for queries on which the teacher
-    abstains. If k is the number of queries, all votes count: the table contains the noisy counts of DistributedGNMax,
-    at the same cost.
+    t is the tolerance. A count contains only the first k votes of each teacher. The noise share is a discrete Gaussian,
+    added also for queries on which the teacher abstains. If k is the number of queries, all votes count: the table
+    contains the noisy counts of DistributedGNMax, at the same cost.
     """
 
     shown = Shown("distributed sparse GNMax", color="blue", marker="X")

@@ -157,10 +157,11 @@ class SparseArgmax(Mechanism):
 
 @dataclass(frozen=True)
 class SparseGNMax(SparseArgmax):
-    """Counts of the first k votes of each teacher, plus N(0, σ²) each; a round of any number of queries is √(2k)/σ-GDP.
+    """Sparse GNMax: counts of the first k votes of each teacher, plus N(0, σ²) each; a round is √(2k)/σ-GDP.
 
-    If k is the number of queries, the table contains the noisy counts of GNMax, and its Gaussian DP cost is that of
-    GNMax. For votes with weights, the table contains sums of weights and is 2√k/σ-GDP.
+    A round may have any number of queries. If k is the number of queries, the table contains the noisy counts of GNMax,
+    and its Gaussian DP cost is that of GNMax. For votes with weights, the table contains sums of weights and is
+    2√k/σ-GDP.
     """
 
     weights = True
@@ -231,9 +232,10 @@ class SparseGNMax(SparseArgmax):
 
 @dataclass(frozen=True)
 class SparseLNMax(SparseArgmax):
-    """Counts of the first k votes of each teacher, plus Lap(1/γ) each; a round of any number of queries is 2kγ-DP.
+    """Sparse LNMax: counts of the first k votes of each teacher, plus Lap(1/γ) each; a round is 2kγ-DP.
 
-    A teacher changes at most 2k counts of a round, by 1 each. A noisy count is γ-DP, also with discrete Laplace noise.
+    A round may have any number of queries. A teacher changes at most 2k counts of a round, by 1 each. A noisy count is
+    γ-DP, also with discrete Laplace noise.
     """
 
     labels = True
