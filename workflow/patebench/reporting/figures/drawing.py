@@ -24,9 +24,9 @@ TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.99
 def titles(frame: pd.DataFrame, by: tuple[str, ...] = FAMILY) -> dict[tuple[Any, ...], str]:
     """Return the title of each panel of a figure, as {values of the columns `by`: title}.
 
-    There is one panel per combination of the columns `by` of `frame`. A title contains the split if its data set has
-    several splits, or if ε protects only labels in this split. It contains the partition of the private data among
-    teachers unless this is "iid".
+    A figure has one panel per combination of the columns `by` of `frame`. The title states the data set. It also states
+    the split of the data set if `frame` contains several splits of it, or if ε protects only labels in the split. It
+    states how private data are partitioned among teachers unless the partition is "iid".
     """
     families = sorted(set(frame[list(by)].itertuples(index=False, name=None)))
     return {family: _title(dict(zip(by, family, strict=True)), frame) for family in families}
@@ -118,7 +118,7 @@ def level(axis: Axes, accuracy: float, label: str, deviation: float = math.nan) 
 
 
 def accuracy_over(axis: Axes, x_label: str, y_label: str) -> None:
-    """Format axes that show accuracies in percent against a logarithmic quantity, with labels `x_label` and `y_label`.
+    """Show accuracies on the vertical axis in percent, make the horizontal axis logarithmic, and label both axes.
 
     The data must be drawn before.
     """

@@ -44,10 +44,11 @@ _LINE = ["accountant", "conversion", "kind", "publishable"]
 
 
 def draw_epsilon(records: Records, published: Published) -> Figure:
-    """Draw the ε of the first T queries against T, one line per accountant and kind of bound.
+    """Draw the ε of the labels of the first T queries against T, with one line per accountant and kind of bound.
 
-    There is one panel per δ and label set, at most `_MOST` panels. Label sets on which no student was trained are left
-    out. Solid lines with filled markers are worst-case bounds. The legend states which bounds may be published.
+    Each panel shows one set of released labels (one ensemble, mechanism and noise) at one δ. There are at most `_MOST`
+    panels. Label sets on which no student was trained are left out. Solid lines with filled markers are worst-case
+    bounds. The legend states which bounds may be published.
     """
     records = records.of_whole_pool()
     used = records.students[_LABEL_SET].drop_duplicates()
@@ -72,11 +73,11 @@ def _title(families: dict[tuple[Any, ...], str], panel: tuple[Any, ...]) -> str:
 
 
 def _select_panels(bounds: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of `bounds` for at most `_MOST` panels.
+    """Return the rows of `bounds` for the panels that are drawn, at most `_MOST`.
 
-    If there are more panels, one noise setting is kept for each ensemble, mechanism and δ: the setting whose worst-case
-    ε for all queries is nearest to 1 on a logarithmic scale. Of these panels, the `_MOST` with ε nearest to 1 are kept.
-    Without worst-case bounds, all rows are returned.
+    If `bounds` has more panels, one noise setting is kept for each ensemble, mechanism and δ: the setting whose
+    worst-case ε for all queries is nearest to 1 on a logarithmic scale. Of the kept panels, the `_MOST` with ε nearest
+    to 1 are drawn. If there is no worst-case bound, all rows are returned.
     """
     if len(distinct(bounds, _PANEL)) <= _MOST:
         return bounds
@@ -93,8 +94,9 @@ def _select_panels(bounds: pd.DataFrame) -> pd.DataFrame:
 def _select_lines(bounds: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of `bounds` that `draw_epsilon` draws.
 
-    Accountants marked `variant`, which serve only for comparison, are left out. Bounds by the classic conversion of a
-    Rényi curve to (ε, δ) are left out if the same accountant has bounds by the tight conversion.
+    Two kinds of rows are left out. The first are bounds marked as `variant`, whose accountant is a variant of another
+    accountant, for comparison only. The second are bounds that convert a Rényi curve to (ε, δ) by the classic formula,
+    if the same accountant also has a bound by the tight conversion.
     """
     tight = bounds["conversion"] == "tight"
     same = [*_LABEL_SET, "delta", "accountant", "kind"]
@@ -103,7 +105,7 @@ def _select_lines(bounds: pd.DataFrame) -> pd.DataFrame:
 
 
 def _legend_entries(bounds: pd.DataFrame, styles: dict[str, LineStyle]) -> dict[str, Any]:
-    """Return the legend's handles by label: one per accountant in `styles`, and one per kind of bound."""
+    """Return the legend as {label: line}, with one entry per accountant in `styles` and one per kind of bound."""
     entries: dict[str, Any] = {
         in_words(name): Line2D([], [], color=style.color, marker=style.marker) for name, style in styles.items()
     }
@@ -114,7 +116,10 @@ def _legend_entries(bounds: pd.DataFrame, styles: dict[str, LineStyle]) -> dict[
 
 
 def _draw_panel(axis: Axes, bounds: pd.DataFrame, curves: pd.DataFrame, styles: dict[str, LineStyle]) -> None:
-    """Draw ε against the number of queries: `bounds` as markers, and `curves` with more points as lines."""
+    """Draw ε against the number of queries, with a marker per number of queries in `bounds` and lines through `curves`.
+
+    `curves` contains the same bounds as `bounds` at more numbers of queries. `styles` maps accountants to line styles.
+    """
     stated, between = (over_seeds(frame, [*_LINE, "queries"], ["epsilon"]) for frame in (bounds, curves))
     infinite = []
     for line in stated[_LINE].drop_duplicates().to_dict("records"):
@@ -153,9 +158,10 @@ def _meaning(line: Any) -> str:
 
 
 def _marker_settings(style: LineStyle, kind: str) -> dict[str, Any]:
-    """Return arguments of `errorbar` that show the `kind` of a bound by its dashes and by filled or open markers.
+    """Return arguments of `errorbar` for a bound of the given `kind`.
 
-    Worst-case and sanitised bounds have filled markers.
+    The kind of bound determines the dashes. Markers are filled for worst-case and sanitised bounds, and open for
+    data-dependent bounds.
     """
     drawn = {**style.settings, "linestyle": KINDS[kind].line, "capsize": 3}
     if kind in (Kind.WORST_CASE, Kind.SANITISED):
@@ -184,10 +190,11 @@ _WAYS = {
 
 
 def draw_audit(records: Records, published: Published) -> Figure:
-    """Draw stated ε and audited ε lower bounds, one row per mechanism and setting.
+    """Draw the stated ε of audited mechanisms next to the ε lower bounds that audits found.
 
-    There is a pair of panels per data set, number of teachers, δ and number of queries T. The left panel shows the ε of
-    one query, and the right panel that of T queries.
+    Each row shows one mechanism with one setting. Rows with the same data set, number of teachers, δ and number of
+    queries T are drawn in a pair of panels: the left panel shows the ε of one query, and the right panel the ε of T
+    queries.
     """
     frame = audited(records)
     if frame.empty:
@@ -222,10 +229,10 @@ def draw_audit(records: Records, published: Published) -> Figure:
 
 
 def _setting_words(settings: list[tuple[Any, ...]]) -> list[str]:
-    """Return a label for each of `settings`, tuples (mechanism, noise, parameters).
+    """Return a label for each tuple (mechanism, noise, parameters) in `settings`.
 
-    A label states the mechanism, and the parameters that differ between the settings of this mechanism (all parameters
-    if there is only one setting).
+    A label states the mechanism and those parameters that differ between the settings of the mechanism. If a mechanism
+    has one setting only, the label states all parameters.
     """
     labels: dict[tuple[Any, ...], str] = {}
     for mechanism in dict.fromkeys(setting[0] for setting in settings):
@@ -237,10 +244,11 @@ def _setting_words(settings: list[tuple[Any, ...]]) -> list[str]:
 
 
 def _most_queries(frame: pd.DataFrame) -> "pd.Series[int]":
-    """Return, for each row of `frame`, the number of queries T of the right panel in the row's pair of panels.
+    """Return, for each row of `frame`, the number of queries T that the right panel of `draw_audit` shows.
 
-    T is the largest number of queries audited with the row's mechanism and setting. If this is 1, T is the largest
-    number audited with any mechanism for the same data set, number of teachers and δ.
+    T is the largest number of queries that was audited with the row's mechanism and setting. If only single queries
+    were audited with them, T is the largest number audited with any mechanism for the row's data set, number of
+    teachers and δ.
     """
     beside = [*_BLOCK[:-1]]
     of_row = frame.groupby([*beside, *_ROW])["queries"].transform("max")
@@ -249,7 +257,10 @@ def _most_queries(frame: pd.DataFrame) -> "pd.Series[int]":
 
 
 def _scatter_styles(frame: pd.DataFrame) -> dict[str, dict[str, Any]]:
-    """Return arguments of matplotlib's `scatter` for each column of `frame` with a stated ε or an audited ε."""
+    """Return arguments of matplotlib's `scatter` by column of `frame`, for the columns that contain an ε.
+
+    These are one column per kind of stated ε, and one column per audit method with the ε lower bounds that it found.
+    """
     marks = {str(kind): _scatter_style(kind, *words_and_size) for kind, words_and_size in _STATED.items()}
     hollow = cycle(("v", "d", "<", ">"))
     for name, label in audit_methods(frame).items():
@@ -259,7 +270,11 @@ def _scatter_styles(frame: pd.DataFrame) -> dict[str, dict[str, Any]]:
 
 
 def _scatter_style(kind: Kind, label: str, size: int, open_marker: str = "") -> dict[str, Any]:
-    """Return arguments of `scatter` for a `kind` of ε, with the kind's filled marker or with `open_marker`."""
+    """Return arguments of matplotlib's `scatter` that mark a `kind` of ε in its colour.
+
+    The marker is filled and has the shape of the kind. If `open_marker` names a shape, the marker is open and has that
+    shape.
+    """
     style = KINDS[kind]
     colors = {"facecolors": "white" if open_marker else style.color, "edgecolors": style.color, "linewidths": 1.4}
     zorder = 4 if kind is Kind.AUDITED_LOWER else 3
@@ -267,7 +282,10 @@ def _scatter_style(kind: Kind, label: str, size: int, open_marker: str = "") -> 
 
 
 def _format_epsilon_axis(axis: Axes, infinity: float) -> None:
-    """Format the axis of ε, with shaded bands for ε ≈ 0 and for ε = ∞, which is drawn at `infinity`."""
+    """Format the horizontal axis, which shows ε, and shade the ranges in which ε ≈ 0 and ε = ∞ are drawn.
+
+    `infinity` is the position of ε = ∞.
+    """
     axis.set_xscale("log")
     axis.set_xlim(_ZERO / 1.8, infinity * 2.5)
     for low, high in ((_ZERO / 1.8, _NOTHING * 0.75), (infinity / 2.5, infinity * 2.5)):
@@ -285,9 +303,10 @@ def _format_epsilon_axis(axis: Axes, infinity: float) -> None:
 
 
 def _draw_row(axis: Axes, y: int, row: dict[Any, Any], marks: dict[str, Any], infinity: float) -> None:
-    """Draw one mechanism and setting, `row`, at the vertical position `y`: stated ε above audited ε.
+    """Draw the stated ε and the audited ε of `row` (one mechanism and setting) at the vertical position `y`.
 
-    ε = ∞ is drawn at `infinity`. The row is shaded if the audit contradicts a stated ε.
+    Stated ε are drawn slightly above `y`, and audited ε slightly below. ε = ∞ is drawn at `infinity`. The row is shaded
+    if the audit contradicts a stated ε.
     """
     places = {
         name: infinity if row[name] == float("inf") else row[name] if row[name] >= _NOTHING else _ZERO

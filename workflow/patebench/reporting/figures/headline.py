@@ -33,7 +33,10 @@ _SIZE = (7.2, 3.8)
 
 @dataclass(frozen=True)
 class _Line:
-    """Line of the README's figure: the key of its row in the table `equal-epsilon`, its panel, label and style."""
+    """A method that the README's figure shows as a line, with its panel, label and line style.
+
+    `row` identifies the method's row in the table `equal-epsilon`.
+    """
 
     panel: str
     row: tuple[str, str, str]  # system, way, learner
@@ -59,7 +62,7 @@ _PUBLISHED: dict[str, Any] = {"color": GREY, "marker": "^", "markerfacecolor": "
 
 
 def draw_headline(table: pd.DataFrame, published_at: tuple[float, float]) -> Figure:
-    """Draw the README's figure: accuracy on MNIST against ε for the systems in `_LINES`.
+    """Draw the README's figure: accuracy on MNIST against ε, with one line per method in `_LINES`.
 
     Parameters
     ----------
@@ -90,7 +93,7 @@ def draw_headline(table: pd.DataFrame, published_at: tuple[float, float]) -> Fig
 
 
 def _label(axis: Axes, words: str, place: tuple[float, float], color: str) -> None:
-    """Write the label `words` of a line at the point `place`, in a darker shade of the line's `color`."""
+    """Write the text `words`, which names a line, at the point `place`, in a darker shade of the line's `color`."""
     axis.text(*place, words, color=[0.75 * part for part in to_rgb(color)], **_LABEL)
 
 

@@ -41,7 +41,10 @@ def draw_gaussian_accuracy(records: Records, published: Published) -> Figure:
 
 
 def _draw_over_noise(records: Records, published: Published, mechanism: str, parameter: str, label: str) -> Figure:
-    """Draw the accuracy of labels released by `mechanism` against its noise `parameter`, with axis label `label`."""
+    """Draw the accuracy of labels released by `mechanism` against its noise parameter, the one named `parameter`.
+
+    `label` is the label of the horizontal axis.
+    """
     label_sets = records.of_whole_pool().label_sets
     label_sets = label_sets[(label_sets["mechanism"] == mechanism) & label_sets["label_accuracy"].notna()]
     label_sets = label_sets.assign(scale=[float(parameters[parameter]) for parameters in label_sets["parameters"]])
@@ -66,7 +69,9 @@ def _draw_over_noise(records: Records, published: Published, mechanism: str, par
 
 
 def _draw_label_sets(axis: Axes, label_sets: pd.DataFrame, styles: dict[Any, LineStyle]) -> None:
-    """Draw the measured accuracy of each label set as a dot, and the accuracy expected over the noise as a line.
+    """Draw the accuracy of released labels against the noise parameter: measured as dots, expected as lines.
+
+    The expected accuracy is the mean over the noise of the mechanism.
 
     There is one line per combination of number of teachers and training epochs. `styles` maps numbers of teachers to
     line styles.
@@ -147,9 +152,9 @@ def _draw_over_teachers(
 
 
 def _draw_over_distances(axis: Axes, ensembles: pd.DataFrame, style: LineStyle, name: str) -> None:
-    """Draw, against k, the share of queries whose two largest vote counts differ by at least k.
+    """Draw, against k, the share of queries whose two largest vote counts differ by at least k votes.
 
-    The line is the mean over `ensembles`, and the band is from their minimum to their maximum.
+    The line is the mean over `ensembles`, and the band extends from their minimum to their maximum.
     """
     if ensembles.empty:
         return

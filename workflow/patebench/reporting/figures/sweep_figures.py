@@ -53,7 +53,10 @@ def draw_pool(records: Records, published: Published) -> Figure:
 
 
 def draw_cap(records: Records, published: Published) -> Figure:
-    """Draw a student's accuracy against the cap k, the maximum number of votes counted per teacher, one line per ε."""
+    """Draw a student's accuracy against the cap k, with one line per ε.
+
+    The cap is the maximum number of votes that the mechanism counts per teacher over all queries.
+    """
     frame = _finite_students(records)
     frame = frame.assign(cap=[float(settings.get("k", "nan")) for settings in frame["parameters"]]).dropna(subset="cap")
     label = "k, how many votes of a teacher count"
@@ -61,10 +64,10 @@ def draw_cap(records: Records, published: Published) -> Figure:
 
 
 def _finite_students(records: Records) -> pd.DataFrame:
-    """Return the rows of `outcomes` with a finite worst-case ε, with text columns for titles and legends added.
+    """Return the rows of `outcomes` (student settings) with a finite worst-case ε, with text columns added.
 
-    The text columns are `noise_in_words`, `who` (number and model of teachers), `epsilon`, and `labels` (number of
-    queries).
+    The text columns are for titles and legends. They are `noise_in_words`, `who` (number and model of teachers),
+    `epsilon`, and `labels` (number of queries).
     """
     frame = outcomes(records)
     frame = frame[frame["worst_case_epsilon_mean"] < float("inf")]
@@ -79,10 +82,10 @@ def _finite_students(records: Records) -> pd.DataFrame:
 def _draw_sweep(
     records: Records, frame: pd.DataFrame, x_column: str, label: str, line_columns: list[str], panel_columns: list[str]
 ) -> Figure:
-    """Draw the accuracy of the students in `frame` against `x_column`, whose axis label is `label`.
+    """Draw the accuracy of the students in `frame` against the setting in the column `x_column`.
 
-    There is one panel per combination of `panel_columns`, and one line per combination of `line_columns`. Lines with a
-    single value of `x_column` are left out.
+    `label` is the label of the horizontal axis. There is one panel per combination of `panel_columns`, and one line per
+    combination of `line_columns`. Lines with a single value of `x_column` are left out.
     """
     if len(frame):
         frame = frame[frame.groupby([*panel_columns, *line_columns])[x_column].transform("nunique") > 1]
@@ -108,16 +111,20 @@ def _draw_sweep(
 
 
 def _title(settings: tuple[Any, ...], varying: list[int]) -> str:
-    """Return the title of a panel with `settings`; `varying` are the positions of those that differ between panels."""
+    """Return the title of a panel: data set, teachers, student, and settings that differ between panels.
+
+    `settings` are the panel's values of the columns `_PANEL` and further columns. `varying` are the positions in
+    `settings` of those that differ between panels.
+    """
     rest = filter(None, (str(settings[place]) for place in varying))
     return " · ".join(map(in_words, settings[:2])) + "\n" + " · ".join([f"student: {in_words(settings[2])}", *rest])
 
 
 def _draw_namings(axis: Axes, x_column: str, students: pd.DataFrame, namings: pd.DataFrame) -> None:
-    """Draw, against `x_column`, the accuracy at ε = 0 if each public cluster gets its most frequent true label.
+    """Draw, against `x_column`, the accuracy of public clusters at ε = 0, as a reference for `students`.
 
-    `namings` contains these accuracies. Only those for the data sets, splits and numbers of clusters of `students` are
-    drawn.
+    For this accuracy, each cluster of public data gets its most frequent true label. `namings` contains one accuracy
+    per split and number of clusters; those for the splits and numbers of clusters of `students` are drawn.
     """
     same = ["dataset", "setting", "clusters"]
     own = namings.merge(students[same].drop_duplicates(), on=same)
@@ -179,10 +186,10 @@ def draw_petdl_ablations(records: Records, published: Published) -> Figure:
 
 
 def _style_lines(panels: list[list[_Line]]) -> dict[str, LineStyle]:
-    """Return the line style of each line label in `panels`.
+    """Return {line label: line style} for the lines in `panels`.
 
-    Lines of one form of PET-DL share a style. However, if a panel compares numbers of teachers for one form, each label
-    has a style of its own.
+    Lines with the same form of PET-DL have the same style. If a panel compares numbers of teachers for one form, each
+    line label has a different style instead.
     """
     forms = {words: line["form"].iloc[0] for lines in panels for words, _, line in lines}
     first = [[line["form"].iloc[0] for _, usual, line in lines if usual] for lines in panels]
@@ -194,9 +201,10 @@ def _style_lines(panels: list[list[_Line]]) -> dict[str, LineStyle]:
 
 
 def _group_lines(students: pd.DataFrame, name: str) -> list[pd.DataFrame]:
-    """Return groups of `students` that differ only in the seed and the setting `name`; each group becomes a line.
+    """Return the groups of `students` that are drawn as lines against the setting `name`.
 
-    Settings that follow from `name` (`_FOLLOWS`) may differ too. Groups with a single value of `name` are left out.
+    The students of a group differ only in the seed, in `name`, and in settings that follow from `name` (`_FOLLOWS`). A
+    group in which `name` has a single value is left out.
     """
     same = ["given_noise" if each == "noise" else each for each in _ALL if each not in {name, *_FOLLOWS.get(name, ())}]
     if name == "noise":
@@ -206,11 +214,10 @@ def _group_lines(students: pd.DataFrame, name: str) -> list[pd.DataFrame]:
 
 
 def _label_lines(groups: list[pd.DataFrame], varied: str) -> Iterator[_Line]:
-    """Yield a line (`_Line`) with its label for each of `groups`.
+    """Yield a `_Line` with a label for each group of students in `groups`.
 
-    The label states the form of PET-DL and the number of teachers, but never the setting `varied`, which the horizontal
-    axis shows. If an earlier line has the same form and number of teachers, the label also states the settings that
-    differ from the earlier line.
+    `varied` is the setting on the horizontal axis. The label states the form of PET-DL and, unless it is varied, the
+    number of teachers. If an earlier line has the same label, the settings that differ from the earlier line are added.
     """
     firsts: dict[str, pd.Series[Any]] = {}
     for line in groups:

@@ -66,18 +66,21 @@ _OTHER_MARKERS = ("", "d", "p", "h", "8")
 
 
 def draw_equal_epsilon(records: Records, published: Published) -> Figure:
-    """Draw the test accuracy of each method against ε, with one point per target ε in `TARGETS`.
+    """Draw the test accuracy of each method against ε, with at most one point per target ε in `TARGETS`.
 
-    A point shows the method's setting with the largest ε that does not exceed the target.
+    A method is, for example, a mechanism with a student, and its settings differ in noise and number of queries. Each
+    point shows the setting with the largest ε that does not exceed the target.
     """
     return draw_table(EQUAL_EPSILON.build(records, published))
 
 
 def draw_table(frame: pd.DataFrame) -> Figure:
-    """Draw accuracy against ε for the rows of a table `equal-epsilon`, one panel per data set, split and adjacency.
+    """Draw accuracy against ε for the methods in a table `equal-epsilon`.
 
-    Each row is a method. Colour and marker show its mechanism or, for a private model, its variant (`form`). Dashes
-    distinguish methods that share a colour.
+    There is one panel per data set, split and adjacency.
+
+    Each row of `frame` is a method. Colour and marker show the mechanism of the method or, for a private model, its
+    form. Dashes distinguish methods of one colour.
     """
     measured = frame[[f"seeds_at_{target:g}" for target in TARGETS]].notna().any(axis=1)
     ours = sorted(
@@ -140,7 +143,11 @@ def _style_key(row: dict[Any, Any]) -> str:
 
 
 def _method_label(row: dict[Any, Any]) -> str:
-    """Return a label for the method in `row`: system or mechanism, form, learner, and notes such as "n = 250"."""
+    """Return the legend label of the method in `row`, a row of the table `equal-epsilon`.
+
+    The label states the system unless it is PATE, the mechanism or form, and the learner. It adds the number of
+    teachers if ε protects a shard, and "claimed" if ε is not a worst-case bound.
+    """
     way, learner = in_words(row["way"]), in_words(row["learner"])
     parts = [learner] if learner == way or learner.startswith(f"{way}, ") else [way, learner]
     parts = parts if row["system"] == PATE else [row["system"], *parts]
@@ -151,7 +158,10 @@ def _method_label(row: dict[Any, Any]) -> str:
 
 
 def points_by_epsilon(row: dict[Any, Any]) -> list[tuple[float, float, float]]:
-    """Return (ε, mean accuracy, standard deviation) for each distinct ε in a `row` of the table `equal-epsilon`."""
+    """Return (ε, mean accuracy, standard deviation) for each distinct ε of the method in `row`, sorted by ε.
+
+    `row` is a row of the table `equal-epsilon`, which contains an ε and its accuracy for each target ε.
+    """
     points = {}
     for target in TARGETS:
         epsilon = row[f"epsilon_at_{target:g}"]
@@ -161,16 +171,17 @@ def points_by_epsilon(row: dict[Any, Any]) -> list[tuple[float, float, float]]:
 
 
 def published_series(rows: pd.DataFrame) -> dict[str, tuple[list[tuple[float, float]], bool]]:
-    """Return the printed points of each paper and system, by a legend label that names both.
+    """Return the (ε, accuracy) points that papers print, grouped by paper and system.
 
     Parameters
     ----------
-    rows : printed rows of the table `equal-epsilon`.
+    rows : rows of the table `equal-epsilon` for methods that are printed in papers, not measured.
 
     Returns
     -------
-    A pair (points, joined) by label. `points` are (ε, accuracy) pairs; if the paper prints several models, the accuracy
-    is the best at each ε. `joined` is True if each model is printed at every ε, so that a line may join the points.
+    A pair (points, joined) by legend label, which names paper and system. `points` are (ε, accuracy) pairs; if the
+    paper prints several models, the accuracy is the best at each ε. `joined` is True if each model is printed at every
+    ε, so that a line may join the points.
     """
     series: dict[str, tuple[list[tuple[float, float]], bool]] = {}
     papers = rows["learner"].map(lambda learner: next(filter(learner.startswith, COMPARISONS), learner))
@@ -200,10 +211,10 @@ _PROTECTED: dict[str, str] = {
 
 
 def draw_frontier(records: Records, published: Published) -> Figure:
-    """Draw the accuracy of every student and private model against its ε, and the Pareto front of students.
+    """Draw the accuracy of each student and private model against ε, and the Pareto front of the students.
 
-    Colour and marker of a student show its mechanism or, if the run has more learning methods than mechanisms, its
-    learning method.
+    Colour and marker of a student show its mechanism. If the run has more learning methods than mechanisms, they show
+    its learning method.
     """
     students, models = (
         clip_accuracies(outcomes(records)),
@@ -252,7 +263,7 @@ def draw_frontier(records: Records, published: Published) -> Figure:
 
 
 def _name_models(models: pd.DataFrame) -> pd.DataFrame:
-    """Return `models` with a column `name`, which contains the system and form.
+    """Return `models` with a column `name` that states system and form, such as "DP-SGD, linear".
 
     Of several models with the same name and ε, only the most accurate is kept.
     """
@@ -262,10 +273,10 @@ def _name_models(models: pd.DataFrame) -> pd.DataFrame:
 
 
 def _draw_students(axis: Axes, students: pd.DataFrame, noted_column: str) -> None:
-    """Draw a filled marker at each student's worst-case ε, joined to an open marker at its data-dependent ε.
+    """Draw two markers per student: a filled one at its worst-case ε, and a joined open one at its data-dependent ε.
 
-    Students with an infinite ε are left out. Students on the Pareto front have a note (see `_notes`). `noted_column` is
-    the column that colours do not show: "mechanism" or "method".
+    Students with an infinite ε are left out. Students on the Pareto front get a note. The note states the student's
+    `noted_column`, which is "mechanism" if colours show the learning method, otherwise "method".
     """
     finite = students[students["worst_case_epsilon_mean"] < math.inf]
     for index, words in _notes(finite, noted_column).items():
@@ -285,11 +296,11 @@ def _draw_students(axis: Axes, students: pd.DataFrame, noted_column: str) -> Non
 
 
 def _notes(students: pd.DataFrame, noted_column: str) -> dict[Any, str]:
-    """Return a short note on each student by its index in `students`, such as "T = 100".
+    """Return {index in `students`: note}, where a note is a short text on the student such as "T = 100".
 
-    Each note contains the number of queries. The number of teachers is added if students differ in it, and the value in
-    `noted_column` unless it is the most frequent one. Noise parameters are added to notes that would otherwise be
-    equal.
+    Each note states the number of queries. It states the number of teachers if students differ in it. It states the
+    value in `noted_column` unless this value is the most frequent one. Noise parameters are added to notes that would
+    otherwise be equal.
     """
     usual = students[noted_column].mode()[0] if len(students) else ""
     several = students["teachers"].nunique() > 1
@@ -308,7 +319,7 @@ def _notes(students: pd.DataFrame, noted_column: str) -> dict[Any, str]:
 
 
 def _draw_models(axis: Axes, models: pd.DataFrame) -> None:
-    """Draw the accuracy of private models against ε, with filled markers only for worst-case ε."""
+    """Draw the accuracy of private models against ε. Markers are filled if ε is a worst-case bound, otherwise open."""
     finite = models[models["epsilon_mean"] < math.inf].sort_values("epsilon_mean")
     for (name, kind), rows in finite.groupby(["name", "kind"], sort=False):
         style: LineStyle = rows["style"].iloc[0]
@@ -329,9 +340,10 @@ def _draw_published(axis: Axes, published: Published, dataset: str) -> None:
 
 
 def _draw_naming(axis: Axes, namings: pd.DataFrame) -> None:
-    """Draw a horizontal line at the accuracy with ε = 0, where each public cluster gets its most frequent true label.
+    """Draw a horizontal line at the accuracy that public clusters reach at ε = 0.
 
-    If `namings` contains several numbers of clusters, the largest one is shown.
+    For this accuracy, each cluster of public data gets its most frequent true label. If `namings` contains accuracies
+    for several numbers of clusters, that of the largest number is drawn.
     """
     if not namings.empty:
         most = namings["clusters"].max()
@@ -341,7 +353,10 @@ def _draw_naming(axis: Axes, namings: pd.DataFrame) -> None:
 
 
 def _infinite_epsilon_text(students: pd.DataFrame) -> str:
-    """Return a text for the axis label that lists the students with ε = ∞, which are not drawn; "" without any."""
+    """Return a text that lists the students with ε = ∞, which are not drawn; "" if there are none.
+
+    The text is appended to the label of the horizontal axis.
+    """
     endless = students[students["worst_case_epsilon_mean"] == math.inf]
     named = []
     for mechanism, rows in endless.groupby("mechanism", sort=False):
