@@ -74,8 +74,8 @@ def setup(tables: Tables) -> str:
 def _best_students(students: pd.DataFrame) -> Iterator[str]:
     """Yield, for each data set, sentences on the accuracy, ε and setting of its best student (see `most_accurate`).
 
-    Splits in which ε protects only labels are summarised separately from other splits. Each of these two summaries
-    covers at most `_MOST` data sets.
+    Splits in which ε protects only labels get separate sentences, after those on the other splits. At most `_MOST` data
+    sets are covered in each case.
     """
     students = students[students["accuracy_mean"].notna()]
     labels_only = [protects_labels(row.get("setting", "")) for row in students.to_dict("records")]
@@ -122,7 +122,11 @@ def _private_models(models: pd.DataFrame) -> Iterator[str]:
 
 
 def _uncovered_classes(students: pd.DataFrame) -> Iterator[str]:
-    """Yield, for each data set (at most `_MOST`), a sentence on the classes that some label sets do not contain."""
+    """Yield, for each data set (at most `_MOST`), a sentence that names the classes missing among released labels.
+
+    A class is missing if one or more sets of released labels do not contain it. Data sets without missing classes are
+    left out.
+    """
     if "uncovered" not in students:
         return
     for dataset, rows in _by_dataset(students):
@@ -139,9 +143,9 @@ def _uncovered_classes(students: pd.DataFrame) -> Iterator[str]:
 
 
 def _public_alone(bits: pd.DataFrame) -> Iterator[str]:
-    """Yield, for each data set (at most `_MOST`), a sentence on the best accuracy at ε = 0.
+    """Yield, for each data set (at most `_MOST`), a sentence on the accuracy that is possible without private data.
 
-    This is the accuracy if each cluster of public data gets its most frequent true label.
+    This is the best accuracy at ε = 0 if each cluster of public data gets its most frequent true label.
     """
     for dataset, rows in _by_dataset(bits[bits["named_accuracy_mean"].notna()]):
         row = rows.sort_values(["named_accuracy_mean", "named_clusters"], ascending=[True, False]).iloc[-1]
@@ -153,7 +157,10 @@ def _public_alone(bits: pd.DataFrame) -> Iterator[str]:
 
 
 def paper_line(row: Mapping[Any, Any]) -> str:
-    """Return a sentence that states how many printed numbers of a paper have each verdict (`row` of table `papers`)."""
+    """Return a sentence on how many numbers printed in a paper have each verdict, such as "reproduced" or "short".
+
+    `row` is the paper's row of the table `papers`.
+    """
     counts = [f"{int(row[str(verdict)])} {verdict}" for verdict in Verdict if row[str(verdict)]]
     printed = plural(int(row["printed"]), "printed number")
     return f"Of {printed}: {join(counts)}{_short_otherwise(row['short_otherwise'])}."
@@ -164,7 +171,10 @@ def _short_otherwise(numbers: float) -> str:
 
 
 def _papers(papers: pd.DataFrame, verdicts: pd.DataFrame | None) -> Iterator[str]:
-    """Yield a sentence that states how many printed numbers of all papers have each verdict."""
+    """Yield a sentence on how many printed numbers of all papers were measured, reproduced, better, short and unsound.
+
+    `papers` and `verdicts` are the tables with these names.
+    """
     total = papers.drop(columns="paper").sum().astype(int)
     count = {verdict: int(total[str(verdict)]) for verdict in Verdict}
     judged = sum(count[each] for each in (Verdict.REPRODUCED, Verdict.BETTER, Verdict.SHORT, Verdict.UNSOUND))
@@ -182,9 +192,9 @@ def _papers(papers: pd.DataFrame, verdicts: pd.DataFrame | None) -> Iterator[str
 
 
 def _proofs(audit: pd.DataFrame) -> Iterator[str]:
-    """Yield a sentence that states how many proven bounds the audits tested, and how many of these they contradicted.
+    """Yield a sentence on how many proven bounds on ε the audits tested, and how many they contradicted.
 
-    A further sentence names mechanisms whose code does not match their specification.
+    If the code of a mechanism does not match its specification, a second sentence names the mechanism.
     """
     counts = audit["verdict"].value_counts()
     vacuous, failed, unlike = (
@@ -207,7 +217,7 @@ def _broken_claims(audit: pd.DataFrame) -> Iterator[str]:
 
 
 def _broken_petdl(petdl: pd.DataFrame) -> Iterator[str]:
-    """Yield a sentence that names the forms of PET-DL whose claimed ε an audit contradicts."""
+    """Yield a sentence that names the forms of PET-DL (such as "published") whose claimed ε an audit contradicts."""
     violated = (petdl["kind"] == Kind.CLAIMED) & (petdl["verdict"] == Audited.VIOLATED)
     if broken := {in_words(form) for form in petdl.loc[violated, "form"]}:
         yield f"The ε that is claimed for PET-DL ({join(sorted(broken))}) does not hold: the audit found a larger one."
@@ -225,7 +235,7 @@ _FINDINGS: tuple[tuple[tuple[Any, ...], ...], ...] = (
 
 
 def _by_dataset(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield (name as text, rows) for the `_MOST` data sets with the most rows in `frame`."""
+    """Yield (name as text, rows of `frame`) for each of the `_MOST` data sets with the most rows in `frame`."""
     names = frame["dataset"].value_counts(sort=True).index[:_MOST]
     yield from ((in_words(name), frame[frame["dataset"] == name]) for name in sorted(names))
 
@@ -260,7 +270,10 @@ def setting(row: Mapping[Any, Any]) -> str:
 
 
 def answers(row: Mapping[Any, Any]) -> str:
-    """Return how many labels the student in `row` learned from: "300 labels", or "13 answers to 300 queries"."""
+    """Return as text how many labels the student in `row` learned from: "300 labels", or "13 answers to 300 queries".
+
+    The text also states how the queries were selected: "300 labels (random)".
+    """
     queries = int(row["queries"])
     answered = round(row.get("answered_mean", queries))
     selected = [words if isinstance(words := row.get(name), str) else "" for name in ("strategy", "rounds_in_words")]
@@ -272,8 +285,8 @@ def answers(row: Mapping[Any, Any]) -> str:
 def stated(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
     """Return an accuracy in `row` as text: "96.68 % (predicting the largest class gives 11.35 %)".
 
-    The accuracy is in the column `<accuracy>_mean`. The brackets also contain the balanced accuracy if `row` has it.
-    There are no brackets if the share of the largest class is unknown.
+    The accuracy is in the column `<accuracy>_mean`. If `row` contains a balanced accuracy, the brackets state it too.
+    If the share of the largest class is unknown, the text is the accuracy only.
     """
     reached, largest = row[f"{accuracy}_mean"], row.get("largest_class_mean", math.nan)
     if largest != largest:

@@ -178,30 +178,33 @@ class Records:
     audits: "pd.DataFrame"
 
     def of_whole_records(self) -> "Records":
-        """Return a copy without splits in which ε protects only the label of a record, not the whole record."""
+        """Return these records without the splits of data sets in which ε protects only the label of a record."""
         split = {name: frame for name, frame in vars(self).items() if "setting" in frame}
         kept = {name: frame[~frame["setting"].map(protects_labels).astype(bool)] for name, frame in split.items()}
         return replace(self, **kept)
 
     def of_whole_pool(self) -> "Records":
-        """Return a copy without the label sets whose queries were selected in rounds.
+        """Return these records without label sets whose queries were selected in rounds.
 
-        The bounds and students of such label sets are left out too.
+        The bounds and students of the removed label sets are removed too.
         """
         whole = {name: frame[frame["rounds"] == ""] for name, frame in vars(self).items() if "rounds" in frame}
         return replace(self, **whole)
 
 
 def protects_labels(setting: str) -> bool:
-    """Return True if ε protects only the labels of records; `setting` is the name of the split without its seed."""
+    """Return True if ε protects only the labels of records, not whole records.
+
+    `setting` is the name of the split without its seed.
+    """
     return LABELS in setting.split("_")
 
 
 def records_of(records: Iterable[tuple[Path, dict[str, Any]]]) -> Records:
-    """Return all records as one frame per kind; `records` contains pairs of a file path and a record in this file.
+    """Return all records as one frame per kind; `records` contains pairs (path of the file, record in the file).
 
-    Paths are used in error messages. Raises ArtefactError for the first invalid record, and PatebenchError for a
-    duplicate.
+    Paths are used in error messages. Raises ArtefactError for the first invalid record, and PatebenchError if two
+    records have the same name.
     """
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in RECORDS}
     for path, record in records:
@@ -231,10 +234,11 @@ def over_seeds(frame: "pd.DataFrame", by: Sequence[str], values: Sequence[str]) 
 
 
 def mean_recall(recalls: Iterable[Mapping[str, float | None] | None]) -> "Settings | None":
-    """Return the mean recall of each class over the seeds; None if `recalls` contains no recall.
+    """Return the mean recall of each class over the seeds, as {class name: mean}.
 
-    `recalls` contains one mapping per seed, from class names to recalls, or None. A recall is None if the seed's test
-    set has no sample of the class; such seeds do not count.
+    `recalls` contains one mapping {class name: recall} per seed, or None for a seed without recalls. A recall of None
+    means that the test set of the seed has no sample of the class; the mean is over the other seeds. If no seed has
+    recalls, the result is None.
     """
     named: dict[str, list[float]] = {}
     for recall in recalls:
@@ -253,9 +257,9 @@ def deviation(values: Any) -> Any:
 
 
 def means_and_deviations(values: Sequence[str]) -> list[str]:
-    """Return the names of the columns that `over_seeds` computes for `values`: `<value>_mean` and `<value>_std`.
+    """Return the names of the columns that `over_seeds` adds for `values`: `<value>_mean` and `<value>_std` for each.
 
-    A recall has a mean only.
+    A column of recalls has a mean only.
     """
     kinds = {value: ("mean",) if "recall" in value else ("mean", "std") for value in values}
     return [f"{value}_{what}" for value in values for what in kinds[value]]
@@ -269,7 +273,10 @@ def sort_rows(frame: "pd.DataFrame", by: Sequence[str]) -> "pd.DataFrame":
 
 
 def smallest_epsilon(bounds: "pd.DataFrame", by: Sequence[str], name: str) -> "pd.DataFrame":
-    """Return the smallest ε in `bounds` for each combination of the columns `by`, in a column called `name`."""
+    """Return a frame with the smallest ε in `bounds` per combination of the columns `by`.
+
+    The result has the columns `by`, and the smallest ε in a column called `name`.
+    """
     return bounds.groupby(list(by), dropna=False)["epsilon"].min().rename(name).reset_index()
 
 
@@ -318,7 +325,7 @@ def check_record(path: Path, record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _type_of(type_: type | UnionType) -> type:
-    """Return the type X for X and for X | None."""
+    """Return the type X if `type_` is X or X | None."""
     return type_ if isinstance(type_, type) else get_args(type_)[0]
 
 
@@ -358,16 +365,16 @@ def _frame(kind: str, rows: list[dict[str, Any]]) -> "pd.DataFrame":
 
 
 def _hashable(value: Any) -> Any:
-    """Return a JSON value that can be hashed: a dictionary becomes `Settings`, and a list becomes a tuple."""
+    """Return a JSON value in a form that can be hashed: dictionaries become `Settings`, and lists become tuples."""
     if isinstance(value, Mapping):
         return Settings({name: _hashable(inner) for name, inner in value.items()})
     return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
 def _without_balanced(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Return `frame` with balanced accuracy and recall only in rows where accuracy alone may mislead (`is_unbalanced`).
+    """Return `frame` without balanced accuracy and recall in rows whose accuracy alone does not mislead.
 
-    In all other rows, they are missing values.
+    In these rows, classes are nearly balanced (see `is_unbalanced`), and the two columns become missing values.
     """
     import numpy as np
 
@@ -380,7 +387,10 @@ def _without_balanced(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _without_recipes(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Return `frame` without training recipe and epochs in rows of models that need neither, such as random forests."""
+    """Return `frame` without training recipe and epochs in rows of models that are not trained by a recipe.
+
+    Such models are, for example, random forests. Their recipe becomes "", and their epochs a missing value.
+    """
     for of in ("", "student_"):
         if {f"{of}model", f"{of}recipe"} <= set(frame):
             trained = frame[f"{of}model"].map(lambda name: name not in MODELS or by_recipe(name)).astype(bool)

@@ -28,16 +28,20 @@ _FURTHER = ("run", "accuracy_std", "epsilon_std", "answered_std", "seeds")
 
 
 def best_evidence(reference: Path, published: Published) -> pd.DataFrame:
-    """Return one row per value in `published`, in the same order, with its best verdict and the measurement behind it.
+    """Return, for each value that papers print, its best verdict and the measurement on which the verdict rests.
 
-    If a value was measured in several settings or kept runs (runs whose results are stored), the verdict that comes
-    first in `Verdict` is the best. A value that was not measured has the verdict `not comparable` or `not run`, with
-    the reason. The columns are `EVIDENCE`.
+    A value can be measured in several settings and kept runs (runs whose results are stored). The best verdict is the
+    one that comes first in `Verdict`. A value that was not measured has the verdict `not comparable` or `not run`, with
+    the reason.
 
     Parameters
     ----------
     reference : folder that contains a folder per kept run, with its tables in `tables`.
     published : values that papers print.
+
+    Returns
+    -------
+    One row per value in `published`, in the same order, with the columns `EVIDENCE`.
     """
     best = best_of_each_number(measured_verdicts(reference, published))
     found = {tuple(row[name] for name in NUMBER): row for row in best.to_dict("records")}
@@ -64,10 +68,10 @@ def read_table(folder: Path, name: str) -> pd.DataFrame:
 
 @lru_cache(maxsize=2)
 def measured_verdicts(reference: Path, published: Published) -> pd.DataFrame:
-    """Return the verdicts on published values that kept runs measured, one row per verdict, with run and setting.
+    """Return one row per verdict on a published value that a kept run measured, with the run and the setting.
 
-    Verdicts stored with the runs come first, then verdicts computed from their other tables. The frame is cached and
-    must not be changed.
+    A kept run is a run whose results are stored. Verdicts stored in the runs come first. Verdicts computed here from
+    other tables of the runs follow. The frame is cached and must not be changed.
     """
     runs = {folder.name: read_table(folder, "verdicts") for folder in kept_runs(reference)}
     kept = [_select_measured(frame.assign(run=run)) for run, frame in runs.items() if not frame.empty]
@@ -79,14 +83,20 @@ def measured_verdicts(reference: Path, published: Published) -> pd.DataFrame:
 
 
 def _select_measured(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of `frame` with a measured value, without values of changed copies of data sets (`copy_of`)."""
+    """Return the verdicts in `frame` that rest on a measurement, with the columns that `best_evidence` needs.
+
+    Verdicts on changed copies of data sets (`copy_of`) are left out.
+    """
     frame = frame[frame["measured_mean"].notna() & frame["copy_of"].isna()]
     frame = frame[[*NUMBER, *_MEASURED, "verdict", "why"]].astype(object)
     return frame.assign(verdict=frame["verdict"].map(str))
 
 
 def _without_evidence(value: Value, kept_datasets: set[str]) -> dict[str, Any]:
-    """Return verdict and reason for a value that no kept run measured; `kept_datasets` are data sets of kept runs."""
+    """Return verdict and reason, as a dictionary, for a published value that no kept run measured.
+
+    `kept_datasets` are the data sets of the kept runs. The reason states whether one of the runs uses the data set.
+    """
     verdict = Verdict.NOT_COMPARABLE if value.not_comparable else Verdict.NOT_RUN
     lacks = "has this setting" if value.dataset in kept_datasets else f"uses the data set {in_words(value.dataset)}"
     where = f"config/papers/{value.configuration}.yaml, {listing(value.experiments)}"
@@ -95,10 +105,10 @@ def _without_evidence(value: Value, kept_datasets: set[str]) -> dict[str, Any]:
 
 
 def records_of_tables(reference: Path) -> Records:
-    """Return the students and private models in the tables of all kept runs as records, one row per run and setting.
+    """Return records of the students and private models in the tables of all kept runs, one per run and setting.
 
-    Accuracies and ε are means over the seeds. The additional columns `_FURTHER` contain the name of the run, standard
-    deviations and the number of seeds.
+    The tables contain means over the seeds, so accuracies and ε in the records are means too. The additional columns
+    `_FURTHER` contain the name of the run, standard deviations and the number of seeds.
     """
     records = records_of([])
     students, models, petdl = (_table_rows(reference, name) for name in ("utility-privacy", "private-models", "petdl"))
@@ -124,7 +134,7 @@ def records_of_tables(reference: Path) -> Records:
 
 
 def _table_rows(reference: Path, name: str) -> pd.DataFrame:
-    """Return the rows of the table `name` of all kept runs, with columns named as in records."""
+    """Return the rows of the table `name` of all kept runs in one frame, with the column names that records have."""
     frames = [read_table(folder, name).assign(run=folder.name) for folder in kept_runs(reference)]
     rows = pd.concat([frame for frame in frames if len(frame)], ignore_index=True)
     rows.columns = [str(column).removesuffix("_mean") for column in rows.columns]
@@ -134,9 +144,9 @@ def _table_rows(reference: Path, name: str) -> pd.DataFrame:
 
 
 def _conform(frame: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return `rows` with the columns of `frame` and `_FURTHER` only.
+    """Return `rows` with exactly the columns of `frame` and `_FURTHER`.
 
-    Columns that `rows` lacks are NaN, and all recalls are None.
+    A column that `rows` lacks becomes NaN. All recalls become None.
     """
     rows = rows.reindex(columns=list(dict.fromkeys([*frame.columns, *_FURTHER]))).reset_index(drop=True)
     for name in [name for name in rows if "recall" in str(name)]:

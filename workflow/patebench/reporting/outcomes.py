@@ -57,7 +57,7 @@ def trained(ensembles: pd.DataFrame) -> pd.DataFrame:
 def outcomes(records: Records) -> pd.DataFrame:
     """Return one row per student setting and δ, with ε and accuracy over the seeds.
 
-    Rows are sorted by setting. The frame is cached and must not be changed. Missing values are NaN.
+    Rows are sorted by setting. Missing values are NaN. The frame is cached and must not be changed.
 
     Returns
     -------
@@ -68,17 +68,17 @@ def outcomes(records: Records) -> pd.DataFrame:
     answered* : number of answered queries.
     label_accuracy*, accuracy* : accuracy of the released labels, and of the student on the test set.
     baseline_accuracy* : accuracy of the best model without privacy.
-    worst_case_epsilon* : ε of the student's labels by the tightest accountant.
-    data_dependent_epsilon* : ε of the student's labels by the accountant of the mechanism's paper; by the tightest
-        accountant if the paper's is unknown.
-    worst_case_accountant, data_dependent_accountant : names of these accountants.
-    adjacency : difference between neighbouring data sets for which ε is stated.
-    add_or_remove : smallest worst-case ε if a teacher's votes are added or removed.
+    worst_case_epsilon* : ε of the labels from which the student learns, by the tightest accountant.
+    data_dependent_epsilon* : ε of these labels by the accountant of the mechanism's paper or, if this accountant is
+        unknown, by the tightest one.
+    worst_case_accountant, data_dependent_accountant : names of the accountants of these two ε.
+    adjacency : what differs between neighbouring data sets, such as the shard of one teacher.
+    add_or_remove : smallest worst-case ε if the votes of a teacher are added or removed.
     may_publish : "yes" if the labels and their worst-case ε may be published, otherwise "no".
     uncovered : names of the classes that have no label in one or more seeds.
-    private_records : number of private records.
+    private_records : number of private records; the smallest over the seeds.
     BESIDE_ACCURACY, BESIDE_LABELS : share of the largest class*, balanced accuracy* and recall by class (mean only),
-        for the student and for its labels.
+        for the student and for the released labels.
     """
     students = over_seeds(records.students, STUDENT, _MEASURED)
     further = records.students.groupby(STUDENT, dropna=False).agg({"uncovered": _uncovered, "private_records": "min"})
@@ -97,7 +97,10 @@ def outcomes(records: Records) -> pd.DataFrame:
 
 
 def _uncovered(seeds: "pd.Series[Any]") -> str:
-    """Return, as text, the classes without a released label in one or more of the `seeds`."""
+    """Return, as text, the classes that no released label has in one or more seeds.
+
+    `seeds` contains, per seed, the names of the classes without a released label.
+    """
     return ", ".join(dict.fromkeys(f"“{name}”" for names in seeds for name in names or ()))
 
 
@@ -124,30 +127,31 @@ def private_models(records: Records) -> pd.DataFrame:
 
 
 def votes_by_record(model: str) -> bool:
-    """Return True if teachers of this `model` are not trained, but let private records vote by their features."""
+    """Return True if teachers of the kind `model` are not trained: each private record votes by its features."""
     return model in MODELS and on_queries(model)
 
 
 def protects_replaced_record(model: str, partition: object) -> bool:
-    """Return True if the ε of an ensemble's labels is stated for one replaced record instead of one teacher's shard.
+    """Return True if the ε of an ensemble's labels protects one replaced record instead of the shard of one teacher.
 
-    This requires that records vote without training (`model`), and that `partition` gives the records to teachers such
-    that a replaced record changes only one teacher.
+    This requires that private records vote without training (a property of `model`), and that a replaced record changes
+    the shard of one teacher only (a property of `partition`).
     """
     return votes_by_record(model) and Change.REPLACE in protected_changes(partition)
 
 
 def protects_added_record(model: str, partition: object, single: bool) -> bool:
-    """Return True if `add_or_remove`, an ε of an ensemble's labels, holds for one added or removed record.
+    """Return True if the ε in the column `add_or_remove` of an ensemble holds for one added or removed record.
 
-    This requires that each teacher is one record (`single`), and that `partition` never adds a new record to an
-    existing teacher's shard, because such a record could change the teacher's votes in any way.
+    This requires that `protects_replaced_record` is True, that each teacher is one record (`single`), and that
+    `partition` never adds a new record to the shard of an existing teacher. An added record could otherwise change the
+    teacher's votes in any way.
     """
     return protects_replaced_record(model, partition) and single and Change.ADD not in protected_changes(partition)
 
 
 def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
-    """Return the purpose and number of a student's unlabelled public samples, such as ("features, queries", 9000).
+    """Return the uses and the number of a student's unlabelled public samples, such as ("features, queries", 9000).
 
     `student` is a row of `Records.students`, or of another frame with its columns.
     """
@@ -163,30 +167,36 @@ def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
 
 
 def data_seen(row: Mapping[Any, Any], uses: object) -> str:
-    """Return the data, besides the pool, on which the encoders of the method in `row` were trained, as text, or "none".
+    """Return as text the public data, besides the pool, on which the encoders of a method were trained, or "none".
 
-    `features_data` in `row` names the training data of the encoder whose features are the samples of the data set.
-    `encoder_data` names the training data of the encoder applied to the pool; it is left out if `uses`, the text from
-    `public_use`, does not contain "features".
+    `row` describes the method, which can use two encoders. `features_data` in `row` names the training data of the
+    encoder that computed the samples of the data set. `encoder_data` names the training data of the encoder that is
+    applied to the pool. It is left out if `uses`, the text from `public_use`, does not contain "features".
     """
     encoder = row["encoder_data"] if "features" in str(uses) else ""
     return "; ".join(dict.fromkeys(filter(None, (row["features_data"], encoder)))) or "none"
 
 
 def _beside_baseline(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
-    """Return `frame` with the accuracy of the best model without privacy on the same data set and split."""
+    """Return `frame` with the columns `baseline_accuracy_mean` and `baseline_accuracy_std` added.
+
+    They contain the accuracy of the best model without privacy on the same data set and split.
+    """
     private = records.baselines[records.baselines["true_labels"].isna()]
     by = ["dataset", "setting"]
     return frame.merge(best_learners(private, by, "baseline_accuracy"), on=by, how="left")
 
 
 def account_of_paper(mechanism: str) -> tuple[str, str] | None:
-    """Return (accountant, conversion) with which the paper of `mechanism` computes ε; None if unknown."""
+    """Return the pair (accountant, conversion) by which the paper of `mechanism` computes ε; None if unknown."""
     return MECHANISMS.load(mechanism).published if mechanism in MECHANISMS else None
 
 
 def stated_by_paper(bounds: pd.DataFrame) -> "pd.Series[bool]":
-    """Return a boolean per row of `bounds`: True if accountant and conversion are those of the mechanism's paper."""
+    """Return, for each row of `bounds`, True if the bound is computed as in the paper of the mechanism.
+
+    This means that its accountant and conversion are those of the paper (see `account_of_paper`).
+    """
     known = {name: account_of_paper(name) for name in set(bounds["mechanism"])}
     how = bounds[["mechanism", "accountant", "conversion"]].itertuples(index=False, name=None)
     return pd.Series([known[name] == tuple(account) for name, *account in how], index=bounds.index, dtype=bool)
@@ -221,7 +231,7 @@ def best_learners(baselines: pd.DataFrame, by: list[str], name: str) -> pd.DataF
 def _tightest(bounds: pd.DataFrame, kind: Kind) -> pd.DataFrame:
     """Return the smallest bound of `kind` for each label set, number of queries and δ.
 
-    Exception: data-dependent bounds computed as in the mechanism's paper are preferred to smaller bounds.
+    If `kind` is data-dependent, bounds computed as in the paper of the mechanism are preferred to smaller bounds.
     """
     chosen = bounds[bounds["kind"] == kind]
     # Data-dependent bounds computed as in the mechanism's paper take precedence over smaller ones.
@@ -235,13 +245,13 @@ def _tightest(bounds: pd.DataFrame, kind: Kind) -> pd.DataFrame:
 
 @lru_cache(maxsize=1)
 def compared_bounds(records: Records) -> pd.DataFrame:
-    """Return the bounds on ε of released labels, with columns for the smallest worst-case ε and the smallest exact ε.
+    """Return the bounds on the ε of released labels, with two reference values of ε for the same labels, seed and δ.
 
-    The smallest ε is that of the same labels, seed and δ: `worst_case_epsilon` is the smallest worst-case ε, and
-    `exact_epsilon` the smallest ε that is computed exactly for the votes. They are NaN if there is none.
+    The column `worst_case_epsilon` is the smallest worst-case ε. The column `exact_epsilon` is the smallest ε that is
+    computed exactly for the votes. A column is NaN if there is no such bound.
 
-    Left out are labels of queries selected in rounds and, if the run has students, labels that no student learns from.
-    The frame is cached and must not be changed.
+    Labels of queries selected in rounds are left out. If the run has students, labels from which no student learns are
+    left out too. The frame is cached and must not be changed.
     """
     by = [*SUBJECT, "seed"]
     records = records.of_whole_pool()
@@ -275,8 +285,9 @@ def audited(records: Records) -> pd.DataFrame:
     Frame with the columns `AUDITED` and these:
 
     claimed, worst_case, data_dependent : smallest stated ε of this kind.
-    `audited_lower: <method>` : largest ε lower bound of an audit method; one column per method (see `audit_methods`).
-    claim : verdict on the claimed ε.
+    `audited_lower: <method>` : largest ε lower bound that an audit method found; one column per method (see
+        `audit_methods`).
+    claim : verdict of the audit on the claimed ε: "violated", "disagrees", "holds" or "vacuous".
     verdict : worst verdict on the proven ε (worst-case and data-dependent).
     """
     audits = records.audits
@@ -298,7 +309,7 @@ def audited(records: Records) -> pd.DataFrame:
 
 
 def audit_methods(frame: pd.DataFrame) -> dict[str, str]:
-    """Return {column: audit method} for the columns of `frame` that contain ε lower bounds found by audits.
+    """Return {column: audit method} for the columns of `frame` that contain the ε lower bounds of an audit method.
 
     `frame` is the result of `audited`.
     """
@@ -321,11 +332,11 @@ _NEAR = 0.02
 
 @lru_cache(maxsize=1)
 def petdl_students(records: Records) -> pd.DataFrame:
-    """Return one row per PET-DL student, seed and bound on its ε, with the settings of the student and its teachers.
+    """Return one row per PET-DL student, seed and bound on ε, with the settings of the student and of its teachers.
 
-    The column `epsilon` contains the bound. The student's settings are in the columns `PETDL_CHOSEN`, except the ε to
-    which its training was calibrated, which is in the column `target`. The columns `PETDL_TEACHERS` describe the
-    teachers, and `teacher_accuracy` is their mean accuracy. The frame is cached and must not be changed.
+    The column `epsilon` contains the bound. The columns `PETDL_CHOSEN` contain the student's settings, with one
+    exception: the ε for which the training was calibrated is in the column `target`. The columns `PETDL_TEACHERS`
+    describe the teachers, and `teacher_accuracy` is their mean accuracy. The frame is cached and must not be changed.
     """
     models = records.private_models
     models = models[models["system"] == ALL_SYSTEMS[PETDL]].reset_index(drop=True)
@@ -340,7 +351,7 @@ def petdl_students(records: Records) -> pd.DataFrame:
 
 
 def is_printed_of(value: Value, row: Mapping[Any, Any]) -> bool:
-    """Return True if the paper prints the number `value` for the setting of the PET-DL student in `row`.
+    """Return True if the paper on PET-DL prints `value` for the setting of the PET-DL student in `row`.
 
     The student must have the form "published", the same data set, number of teachers and weighting as `value`, and
     nearly the same compression.

@@ -119,8 +119,8 @@ def render(
     figures : SVG by name, "" for an empty figure; `figures/NAME.png` and `.pdf` are beside the page.
     manifest, manifest_link : content of the manifest, and its path relative to the page.
     captions : folder of the captions.
-    publishable : link to another page of the run, which may be published, or None. If it is given, or if a table shows
-        a publishable ε, the returned page states that it must not be published itself.
+    publishable : link to the page of the run that may be published, or None. If it is given, or if a table shows a
+        publishable ε, the returned report page states that it must not be published itself.
     """
     students = tables.get("utility-privacy")
     released = students is not None and bool((students["may_publish"] == "yes").any())
@@ -152,7 +152,10 @@ def render(
 def _sections(
     figures: Sequence[dict[str, Any]], tables: Sequence[dict[str, Any]], papers: pd.DataFrame | None
 ) -> list[dict[str, Any]]:
-    """Return, for the page's template, the figures and tables of each section that is not empty."""
+    """Return the sections of the page that are not empty, in order, each with its figures and tables, for the template.
+
+    `papers` is the table `papers`, from which each paper gets a sentence on its verdicts.
+    """
 
     def part(place: str, title: str, **more: Any) -> dict[str, Any]:
         content = {"figures": [figure for figure in figures if figure["place"] == place]}
@@ -174,9 +177,10 @@ def _sections(
 
 
 def section_of(registry: Registry, name: str) -> str:
-    """Return where the page shows the figure or table `name`: a key of `SECTIONS`, or one of `PAPERS`.
+    """Return the section or the paper under which the page shows the figure or table `name`.
 
-    The result is "further" if the entry of `name` in `registry` states no section.
+    The result is a key of `SECTIONS` or one of `PAPERS`, as stated by the entry of `name` in `registry`. If the entry
+    states none of them, the result is "further".
     """
     place = str(registry.fact(name, "section", ""))
     return place if place in SECTIONS or place in PAPERS else "further"
@@ -188,7 +192,7 @@ def slug(place: str) -> str:
 
 
 def _figure(name: str, svg: str, captions: Path) -> dict[str, Any]:
-    """Return what the page's template shows of a figure: its SVG, caption and links."""
+    """Return a figure in the form that the page's template needs, with its SVG, caption and links."""
     caption = caption_of(captions / "figures" / f"{name}.rst", FIGURES.load(name))
     return {
         "name": name,
@@ -202,7 +206,10 @@ def _figure(name: str, svg: str, captions: Path) -> dict[str, Any]:
 
 
 def _tables(name: str, frame: pd.DataFrame, captions: Path) -> list[dict[str, Any]]:
-    """Return what the page's template shows of a table; the table of verdicts is split by paper."""
+    """Return the parts in which the page shows the table `name`, in the form that the page's template needs.
+
+    Most tables have one part. The table of verdicts has two parts per paper: measured numbers, and other numbers.
+    """
     if name != VERDICTS:
         return [_table(name, frame, captions)]
     parts: list[dict[str, Any]] = []
@@ -219,7 +226,7 @@ def _tables(name: str, frame: pd.DataFrame, captions: Path) -> list[dict[str, An
 
 
 def _table(name: str, frame: pd.DataFrame, captions: Path) -> dict[str, Any]:
-    """Return what the page's template shows of a table: its caption, columns, rows and links."""
+    """Return a table in the form that the page's template needs, with its caption, columns, rows and links."""
     table: Table = TABLES.load(name)
     columns, (_, *rows) = table.shown(frame), table.rows(frame)
     places = range(len(columns)) if len(rows) > 1 else ()
@@ -246,7 +253,10 @@ def _table(name: str, frame: pd.DataFrame, captions: Path) -> dict[str, Any]:
 
 
 def _headings(columns: Sequence[Column]) -> list[tuple[str, list[Column]]]:
-    """Return pairs of a heading and the neighbouring columns that share it; a column without a group has ""."""
+    """Return pairs (heading, columns), where the heading is the `group` that neighbouring columns share.
+
+    A column without a group is a pair of its own, with the heading "".
+    """
     headings: list[tuple[str, list[Column]]] = []
     for group, neighbours in groupby(columns, key=lambda column: column.group):
         members = list(neighbours)
@@ -255,7 +265,7 @@ def _headings(columns: Sequence[Column]) -> list[tuple[str, list[Column]]]:
 
 
 def pieces(text: str) -> list[str]:
-    """Return the `text` of a cell, split where a line may break: after ", " and " + ", and after hyphens."""
+    """Return the `text` of a table cell, split where a line may break: after ", " and " + ", and after hyphens."""
     return re.split(r"(?<=, )|(?<= \+ )|(?<=-)(?=[a-z])", text)
 
 

@@ -33,7 +33,7 @@ LEDGER = "ledger"
 
 @dataclass(frozen=True, kw_only=True)
 class Student:
-    """Student trained on `labels` released labels, which answer `queries` queries, with its test accuracy."""
+    """Student trained on the `labels` labels that were released for `queries` queries, with its test accuracy."""
 
     method: str
     model: str
@@ -46,10 +46,10 @@ class Student:
 
     @property
     def shares(self) -> list[tuple[str, str]]:
-        """Return the student's cells in the table of accuracies, as (heading, cell) pairs.
+        """Return the cells of the student in the table of accuracies, as pairs (heading, text).
 
-        They are the accuracy and the share of the largest class. If classes are unbalanced, balanced accuracy and
-        recall by class follow.
+        The cells are the accuracy and the share of the largest class. If the classes are unbalanced, balanced accuracy
+        and recall by class are added.
         """
         cells = [("Accuracy", percent(self.accuracy))]
         cells += [("Largest class", "—" if self.largest_class is None else percent(self.largest_class))]
@@ -65,9 +65,9 @@ class Student:
 class Release:
     """Released labels with all facts that may be published.
 
-    `labels` (queries,) contains a class, or `NO_ANSWER`, per query, and `facts` is the metadata of the file of labels.
-    `bounds` are the bounds on the ε of the labels, and `protection` is the unit that ε protects, as text. `pool` is the
-    metadata of the public pool.
+    `labels` contains a class, or `NO_ANSWER`, per query. `facts` is the metadata of the file of labels, and `pool` that
+    of the public pool. `bounds` are the bounds on the ε of the labels. `protection` is the unit that ε protects, as
+    text.
     """
 
     labels: Sequence[int]
@@ -83,21 +83,24 @@ class Release:
 
     @property
     def uncovered(self) -> list[str]:
-        """Return the names of the classes that no released label has."""
+        """Return the names of the classes that none of the released labels has."""
         return uncovered(np.asarray(self.labels), self.pool["class_names"])
 
     @property
     def own_bounds(self) -> list[Bound]:
-        """Return the publishable bounds on the ε of this release, smallest first.
+        """Return the publishable bounds on the ε of this release alone, smallest first.
 
-        Bounds on the total ε of all releases in the ledger are left out.
+        The ledger of a data set also gives a bound on the total ε of all its releases; it is left out.
         """
         own = (bound for bound in self.bounds if bound.publishable and bound.accountant != LEDGER)
         return sorted(own, key=lambda bound: (bound.epsilon, bound.accountant, bound.conversion))
 
     @property
     def statement(self) -> str:
-        """Return the sentence to publish with the labels: the number of labels, their smallest ε, and δ."""
+        """Return the sentence to publish with the labels: their number, their smallest ε, and δ.
+
+        If no finite ε is known, the sentence says that there is nothing to publish.
+        """
         best = self.own_bounds[0] if self.own_bounds else None
         samples = f"{plural(len(self.labels), 'public sample')} of {in_words(self.pool['dataset'])}"
         labels = f"{plural(self.answered, 'label')} for {samples}"
@@ -120,7 +123,7 @@ def render(*, title: str, releases: Sequence[Release]) -> str:
 
 
 def _together(releases: Sequence[Release]) -> list[tuple[str, str]]:
-    """Return pairs of the name of each data set and a sentence on the total ε of all its releases."""
+    """Return a pair (name of the data set, sentence on the total ε of its releases) for each data set."""
     by_dataset: dict[str, list[Release]] = {}
     for release in releases:
         by_dataset.setdefault(release.pool["dataset"], []).append(release)
@@ -129,9 +132,9 @@ def _together(releases: Sequence[Release]) -> list[tuple[str, str]]:
 
 
 def _total(releases: Sequence[Release], several: bool) -> str:
-    """Return a sentence on the total ε of `releases`, which have the same private data set.
+    """Return a sentence on the total ε of `releases`, all of the same private data set.
 
-    `several` is True if the page has releases of other data sets too.
+    `several` is True if the page also has releases of other data sets.
     """
     bounds = [bound for release in releases for bound in release.bounds]
     totals = [bound for bound in bounds if bound.publishable and bound.accountant == LEDGER]

@@ -100,14 +100,15 @@ class Value:
 
     @property
     def name(self) -> str:
-        """Return paper, table and row of this value as text."""
+        """Return the paper, table and row of the printed number as text."""
         return f"{self.paper}, {self.table}, {self.row}"
 
     @property
     def source(self) -> str:
         """Return the name of the paper, such as "PATE 2017".
 
-        If `dataset` is a changed copy of another data set, the text names this original too: "PATE 2017, of MNIST".
+        If `dataset` is a changed copy of the data set in the paper, the text also names that data set: "PATE 2017, of
+        MNIST".
         """
         return self.paper if self.copy_of is None else f"{self.paper}, of {in_words(self.copy_of)}"
 
@@ -118,25 +119,26 @@ class Value:
 
     @property
     def _place(self) -> dict[str, object]:
-        """Return the fields that identify a row of a paper's table: paper, table, row and data set."""
+        """Return the fields that identify a row in a table of a paper: paper, table, row and data set."""
         return {name: getattr(self, name) for name in ("paper", "table", "row", "dataset")}
 
 
 @dataclass(frozen=True, eq=False)
 class Published:
-    """Numbers that papers print."""
+    """All numbers that papers print, or a selection of them."""
 
     values: tuple[Value, ...]
 
     def of(self, *papers: str) -> "Published":
-        """Return the values printed in the given papers only."""
+        """Return only the printed values of the given papers."""
         return Published(tuple(value for value in self.values if value.paper in papers))
 
     def with_copies(self, copies: Mapping[str, str]) -> "Published":
-        """Return these values, and repeat each value for the changed copies of its data set.
+        """Return the printed values, extended by values for changed copies of data sets.
 
-        `copies` maps the name of each changed copy to the built-in data set from which it was made. Raises
-        PatebenchError for an unknown built-in data set.
+        A changed copy is a data set that a user made from a built-in data set. `copies` maps its name to the built-in
+        data set. Each value of the built-in data set is repeated for the copy. Raises PatebenchError for an unknown
+        built-in data set.
         """
         for original in copies.values():
             DATASETS.check(original)
@@ -149,15 +151,19 @@ class Published:
         return Published((*self.values, *copied))
 
     def select(self, quantity: str, **keys: object) -> list[Value]:
-        """Return the printed values of `quantity` whose fields equal `keys`, such as dataset="mnist"."""
+        """Return the printed values of `quantity` whose fields equal `keys`.
+
+        For example, `select("student_accuracy", dataset="mnist")` returns the student accuracies printed for MNIST.
+        """
         of_quantity = (value for value in self.values if value.quantity == quantity)
         return [value for value in of_quantity if all(getattr(value, key) == keys[key] for key in keys)]
 
     def lookup(self, quantity: str, **keys: object) -> float | None:
-        """Return the number printed for `quantity` in the setting `keys` (fields with their values), or None.
+        """Return the number that papers print for `quantity` in one setting, or None if none is printed.
 
-        If several papers print the number, the first paper counts, because later papers round it. Raises PatebenchError
-        if the first paper prints different numbers for the setting.
+        `keys` states the setting by fields of `Value`, such as dataset="mnist". If several papers print the number, the
+        first paper counts, because later papers round it. Raises PatebenchError if the first paper prints different
+        numbers.
         """
         values = self.select(quantity, **keys)
         numbers = {value.value for value in values if value.paper == values[0].paper}
@@ -169,7 +175,7 @@ class Published:
         return numbers.pop() if numbers else None
 
     def points(self, quantity: str, **keys: object) -> list[tuple[Value, float]]:
-        """Return (ε, accuracy) for each row of a paper that prints both, among the rows whose fields equal `keys`.
+        """Return the pairs (ε, accuracy) that a paper prints in one row of a table, for rows whose fields equal `keys`.
 
         The ε is a `Value`, and the accuracy is a fraction. `quantity` names the kind of accuracy, such as
         "student_accuracy". A pair that is printed twice, or quoted by another paper, is returned once.
@@ -182,14 +188,15 @@ class Published:
         return list(points.values())
 
     def spent(self, value: Value) -> float | None:
-        """Return the ε printed in the same row of a paper's table as the accuracy `value`; None if there is none."""
+        """Return the ε that the paper prints in the same table row as the accuracy `value`; None if there is none."""
         epsilon = self.lookup("epsilon", **value._place)
         return self.lookup("epsilon_chosen", **value._place) if epsilon is None else epsilon
 
     def beside(self, frame: "pd.DataFrame", quantity: str, by: Sequence[str], **keys: object) -> list[float]:
-        """Return the number printed for `quantity` in the setting of each row of `frame`; NaN if none is printed.
+        """Return, for each row of `frame`, the number that papers print for `quantity`; NaN if none is printed.
 
-        The setting consists of the row's values in the columns `by`, and of the fixed values `keys`.
+        The number is printed for the row's values in the columns `by` and for the values `keys`, which are the same for
+        all rows.
         """
         rows = frame[list(by)].to_dict("records")
         values = [self.lookup(quantity, **{str(name): row[name] for name in row}, **keys) for row in rows]
@@ -197,14 +204,14 @@ class Published:
 
 
 def is_accuracy(quantity: str) -> bool:
-    """Return True if `quantity` is an accuracy, which is a fraction and better if larger."""
+    """Return True if `quantity` is an accuracy, that is, a fraction of which a larger value is better."""
     return quantity.endswith("accuracy") or quantity == "accuracy_at_epsilon"
 
 
 def read_published(path: Path, copies: Mapping[str, str] | None = None) -> Published:
     """Return the printed values in the CSV file `path`; raise ArtefactError for the first invalid line.
 
-    `copies` maps changed copies of data sets to their originals; values of an original are repeated for its copies.
+    `copies` maps changed copies of data sets to their originals. Values of an original are repeated for its copies.
     """
     try:
         with open(path, encoding="utf-8", newline="") as stream:

@@ -282,7 +282,10 @@ def _spread(group: pd.DataFrame, name: str) -> Spread | None:
 
 
 def _printed_of_model(published: Published, row: Mapping[Any, Any]) -> list[Value]:
-    """Return the values of ε that papers print for the private model in `row`; none unless its form is "published"."""
+    """Return the values of ε that papers print for the private model in `row`.
+
+    If the form of the model is not "published", papers print no ε for it, and the list is empty.
+    """
     if row["form"] != "published":
         return []
     mechanism = next((name for name, system in SYSTEMS.items() if system == row["system"]), PETDL)
@@ -295,6 +298,6 @@ def _printed_of_model(published: Published, row: Mapping[Any, Any]) -> list[Valu
 
 
 def _printed_entries(values: Iterable[Value]) -> list[Printed]:
-    """Return printed `values` as entries of the file of rows, without those for changed copies of data sets."""
+    """Return an entry of the file of rows for each of `values`, except values for changed copies of data sets."""
     same = (value for value in values if value.copy_of is None)
     return [Printed(paper=value.paper, row=f"{value.table}, {value.row}", epsilon=value.value) for value in same]

@@ -105,8 +105,8 @@ def mechanism_styles() -> dict[str, LineStyle]:
 def line_styles(things: Iterable[Any], fixed: Mapping[Any, LineStyle] | None = None) -> dict[Any, LineStyle]:
     """Return a line style for each of `things`, such as mechanism names.
 
-    A thing in `fixed` has its style from there. The other things get unused styles in sorted order, if possible with
-    unused colours.
+    If `fixed` contains a thing, its style is taken from there. The remaining things get styles in sorted order, with
+    unused colours if there are any.
     """
     fixed = fixed or {}
     wanted = sorted(set(things))
@@ -125,7 +125,10 @@ def styles_in_order(things: Sequence[Any]) -> dict[Any, LineStyle]:
 
 
 def _style_number(styles: Sequence[LineStyle], index: int) -> LineStyle:
-    """Return style number `index`; after the last of `styles`, colours repeat with other markers and dashes."""
+    """Return style number `index` of an endless sequence that starts with `styles`.
+
+    After the last of `styles`, their colours repeat with other markers and dashes.
+    """
     turn, place = divmod(index, len(styles))
     other = styles[(place + turn) % len(styles)]
     return replace(styles[place], marker=other.marker, line=other.line)
@@ -247,9 +250,10 @@ _TIP = "tip: "
 
 
 def svg(figure: Figure) -> str:
-    """Return `figure` as an SVG element for an HTML page, without numbered ids, which could recur in other figures.
+    """Return `figure` as text, an SVG element for an HTML page.
 
-    `save` must be called before, because it computes the final layout.
+    Numbered ids are removed, because other figures on the page could have the same ids. `save` must be called before,
+    since it computes the final layout.
     """
     stream = StringIO()
     figure.savefig(stream, format="svg", metadata={"Date": None}, **_TIGHT)
@@ -261,7 +265,7 @@ def svg(figure: Figure) -> str:
 
 
 def _in_pixels(size: re.Match[str]) -> str:
-    """Return width and height of an SVG as attributes in pixels; `size` is a match of both in points."""
+    """Return the attributes `width` and `height` of an SVG in pixels; the match `size` contains both in points."""
     width, height = (round(float(points) * 125 / 72) for points in size.groups())  # 125 pixels per inch
     return f'width="{width}" height="{height}"'
 

@@ -42,10 +42,10 @@ from patebench.reporting.wording import (
 
 
 class Verdict(StrEnum):
-    """Verdict on a number printed in a paper, compared with this run's measurement.
+    """Verdict on a number printed in a paper, from its comparison with the measurement of the run.
 
-    The docstring of the module defines each verdict. Of several verdicts on one number, the first in this order counts,
-    so a claim that is contradicted in one setting is unsound.
+    The docstring of the module defines each verdict. If a number has several verdicts, the one that comes first in the
+    order below counts, so a claim that is contradicted in one setting is unsound.
     """
 
     UNSOUND = "unsound"
@@ -79,10 +79,10 @@ NUMBER = ["paper", "table", "row", "column"]
 
 @lru_cache(maxsize=1)
 def verdicts(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per printed number and setting that measured it, with a verdict and the columns `COLUMNS`.
+    """Return the verdicts on all printed numbers, one row per number and setting in which the run measured the number.
 
-    A number that was not measured has one row, but papers of which no number was measured are left out. The frame is
-    cached and must not be changed.
+    The columns are `COLUMNS`. A number that was not measured has one row. A paper is left out if none of its numbers
+    was measured. The frame is cached and must not be changed.
     """
     measures = _Measures(records.of_whole_records(), published)
     rows = [
@@ -99,7 +99,7 @@ def verdicts(records: Records, published: Published) -> pd.DataFrame:
 
 
 def best_of_each_number(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return one row of `frame` per printed number: the row whose verdict comes first in `Verdict`.
+    """Return one row of `frame` per printed number: the row whose verdict comes first in the order of `Verdict`.
 
     `frame` is the result of `verdicts`.
     """
@@ -109,9 +109,9 @@ def best_of_each_number(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def count_by_paper(best: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per paper in `best`, with a column per verdict: the number of its rows with this verdict.
+    """Return one row per paper that counts the printed numbers with each verdict.
 
-    The column `printed` contains the total. `best` has one row per printed number.
+    There is one column per verdict, and the column `printed` for the total. `best` has one row per printed number.
     """
     counts = best.groupby("paper", sort=False)["verdict"].value_counts().unstack(fill_value=0)
     papers, columns = list(dict.fromkeys(best["paper"])), [str(verdict) for verdict in Verdict]
@@ -121,7 +121,7 @@ def count_by_paper(best: pd.DataFrame) -> pd.DataFrame:
 
 
 def tolerance(quantity: str, published: float, deviation: float) -> float:
-    """Return the largest difference between `published` and a measured mean for the verdict "reproduced".
+    """Return by how much a measured mean may differ from `published` to count as reproduced.
 
     `deviation` is the standard deviation of the measurements over the seeds, NaN for one seed.
     """
@@ -130,10 +130,9 @@ def tolerance(quantity: str, published: float, deviation: float) -> float:
 
 
 def compare(quantity: str, published: float, mean: float, deviation: float) -> Verdict:
-    """Return the verdict on the number `published`: `REPRODUCED`, `BETTER` or `SHORT`.
+    """Return whether the measured `mean` reproduces the number `published`: `REPRODUCED`, `BETTER` or `SHORT`.
 
-    `mean` and `deviation` are mean and standard deviation of the measurements over the seeds; `deviation` is NaN for
-    one seed.
+    `deviation` is the standard deviation of the measurements over the seeds, NaN for one seed.
     """
     if quantity == "epsilon_above":  # the paper prints "> 8.03"
         return Verdict.REPRODUCED if mean > published else Verdict.BETTER
@@ -144,15 +143,15 @@ def compare(quantity: str, published: float, mean: float, deviation: float) -> V
 
 
 def at_epsilon(measured: float, printed: float | None) -> bool:
-    """Return True if the ε `measured` is 90 % to 100 % of the ε `printed` in a paper."""
+    """Return True if the ε `measured` is 90 % to 100 % of the ε `printed` in a paper; False if `printed` is None."""
     return printed is not None and 0.9 * printed <= measured <= printed * (1 + 1e-9)
 
 
 def _judge(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
     """Return the verdicts on the printed number `value`: one per setting that measured it, or one if none did.
 
-    For a changed copy of a data set, only measurements get a verdict: unsound if they contradict a claim, otherwise not
-    comparable.
+    If `value` belongs to a changed copy of a data set, only measured settings get a verdict: `unsound` if the
+    measurement contradicts a claimed ε, otherwise `not comparable`.
     """
     if value.not_comparable:
         judged = [{"verdict": Verdict.NOT_COMPARABLE, "why": value.not_comparable}]
@@ -170,7 +169,11 @@ def _judge(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
 
 
 def _verdict_of_setting(value: Value, setting: str, rows: pd.DataFrame) -> dict[str, Any]:
-    """Return the verdict on `value` in one `setting`, a text; `rows` are the measurements in this setting."""
+    """Return the verdict on `value` with the measurement in one setting, as values of the columns `COLUMNS`.
+
+    `setting` describes the setting as text, and `rows` are the measurements in the setting, which differ in the seed
+    only.
+    """
     measured = rows["measured"].sort_values()  # the last digits must not depend on the order of records
     mean, std, seeds = float(measured.mean()), float(deviation(measured)), rows["seed"].nunique()
     if "spread" in rows:  # one row with the mean over seeds, from a kept table
@@ -203,13 +206,13 @@ _LEARNER = ("model", "recipe")
 
 @dataclass(frozen=True)
 class _Measures:
-    """Measurements of a run; `of` selects those that are compared with a printed number."""
+    """Measurements of a run. The method `of` returns the measurements of a number that a paper prints."""
 
     records: Records
     published: Published
 
     def of(self, value: Value) -> pd.DataFrame:
-        """Return the measurements of the printed number `value` in its setting, empty if the run has none.
+        """Return the measurements of the printed number `value` in its setting; no rows if the run has none.
 
         The columns `measured`, `how` and `seed` are the measured number, the setting as text, and the seed.
         """
@@ -241,11 +244,11 @@ class _Measures:
 
     @cached_property
     def _sources(self) -> dict[str, tuple[pd.DataFrame, str, Sequence[str], Sequence[str]]]:
-        """Return where `of` finds the measurements of each quantity: {quantity: (frame, column, keys, how)}.
+        """Return where the measurements of a quantity are, as {quantity: (frame, column, keys, how)}.
 
         The measured numbers are in `column` of `frame`. A printed number is compared with the rows whose columns `keys`
-        equal its fields. The columns `how` describe the setting of a row. Quantities with a method of their own, such
-        as `_petdl`, are left out.
+        equal the fields of the number. The columns `how` describe the setting of a row. Quantities that a method such
+        as `_petdl` selects are left out.
         """
         ensembles, students, baselines = self.records.ensembles, self.records.students, self.records.baselines
         labels, all_labels = self.records.of_whole_pool().label_sets, baselines["true_labels"].isna()
@@ -263,39 +266,52 @@ class _Measures:
         }
 
     def _private_model(self, value: Value, system: str) -> pd.DataFrame:
-        """Return the measured accuracies of private models of `system` with about the printed ε (`_near_printed`)."""
+        """Return the measured accuracies of private models of `system` whose ε is close to the ε printed with `value`.
+
+        The ε of a model is close if `_near_printed` is True.
+        """
         frame = self.records.private_models
         frame = frame[frame["system"] == system]
         frame = frame[self._near_printed(value, frame["epsilon"], frame["delta"])].assign(spent=frame["epsilon"])
         return _rows_of_setting(frame, value, "accuracy", ("dataset",), ("form", "model"))
 
     def _near_printed(self, value: Value, epsilon: "pd.Series[float]", delta: "pd.Series[float]") -> "pd.Series[bool]":
-        """Return, per row, True if ε is 90 % to 100 % of the printed ε and δ is at most the printed δ."""
+        """Return, for each row, True if its ε is 90 % to 100 % of the printed ε, and its δ at most the printed δ.
+
+        `epsilon` and `delta` contain the ε and δ of the rows. The printed ε and δ belong to the printed accuracy
+        `value`.
+        """
         printed = None if epsilon.empty else self.published.spent(value)
         return epsilon.map(lambda spent: at_epsilon(spent, printed)).astype(bool) & (delta <= (value.delta or 0))
 
     @cached_property
     def _students_with_costs(self) -> pd.DataFrame:
-        """Return one row per student and δ, with the smallest worst-case ε of the student's labels."""
+        """Return one row per student and δ, with the smallest worst-case ε of the student's labels.
+
+        This ε is in the column `worst_case`.
+        """
         by = [*LABEL_SET, "rounds", "queries", "seed", "delta"]
         costs = smallest_epsilon(worst_case_bounds(self.records.bounds), by, "worst_case")
         return self.records.students.merge(costs, on=by[:-1], how="inner")
 
     def _students_at(self, value: Value) -> pd.DataFrame:
-        """Return the measured accuracies of students, of any mechanism, with about the printed ε (`_near_printed`)."""
+        """Return the measured accuracies of students whose worst-case ε is close to the ε printed with `value`.
+
+        The ε of a student is close if `_near_printed` is True. Students of all mechanisms are compared.
+        """
         frame = self._students_with_costs
         frame = frame[self._near_printed(value, frame["worst_case"], frame["delta"])]
         return _rows_of_setting(frame, value, "accuracy", ("dataset",), ("mechanism", "method", "strategy", "model"))
 
     def how_to_run(self, value: Value) -> str:
-        """Return as text why this run did not measure `value`, and which command measures it."""
+        """Return a text that says why the run did not measure `value`, and which command measures it."""
         lacks = "such setting" if value.dataset in self._datasets else in_words(value.dataset)
         return f"this run has no {lacks}: patebench reproduce {shlex.quote(value.name)}"
 
     def _private_knn(self, value: Value) -> pd.DataFrame:
-        """Return the measurements of Private-kNN in its published form, in the setting of `value`.
+        """Return the measurements of Private-kNN, in its published form, in the setting of the printed number `value`.
 
-        The measured number is the accuracy or ε, depending on the quantity of `value`.
+        The quantity of `value` determines whether the measured numbers are accuracies or ε.
         """
         frame = self.records.private_models
         frame = frame[(frame["system"] == SYSTEMS[PRIVATE_KNN]) & (frame["kind"] == Kind.CLAIMED)]
@@ -305,7 +321,8 @@ class _Measures:
     def _petdl(self, value: Value) -> pd.DataFrame:
         """Return the measurements of PET-DL students in the setting of the printed number `value`.
 
-        If some of these students have about the printed ε, only they are returned.
+        The quantity of `value` determines whether accuracies, numbers of parameters or ε are returned. If the ε of some
+        students is 90 % to 100 % of the printed ε, only these students are returned.
         """
         frame = petdl_students(self.records)
         rows = enumerate(frame.to_dict("records"))
@@ -320,10 +337,10 @@ class _Measures:
         return _rows_of_setting(frame, value, column, (), ("model", "partition", "passes"))
 
     def _bounds(self, value: Value) -> pd.DataFrame:
-        """Return the bounds on ε in the setting of `value`, computed by the accountant of the mechanism's paper.
+        """Return the bounds on ε in the setting of the printed ε `value`, computed as in the paper of the mechanism.
 
-        If the paper prints the ε by strong composition, the bounds are by strong composition. The column `audited` is
-        the largest audited ε lower bound in this setting.
+        If the paper prints the ε by strong composition, the bounds by strong composition are returned. The column
+        `audited` contains the largest ε lower bound that an audit found in the setting.
         """
         frame = compared_bounds(self.records)
         if value.quantity == "epsilon_strong_composition":
@@ -359,11 +376,11 @@ def _rows_of_setting(
 ) -> pd.DataFrame:
     """Return the rows of `frame` that measure the printed number `value`, with columns for the comparison added.
 
-    In these rows, the columns `keys` equal the fields of `value` that are not None. The new column `measured` is a copy
-    of the column that the argument `measured` names.
+    The rows are those in which the columns `keys` equal the fields of `value`; fields that are None do not count. The
+    new column `measured` is a copy of the column that the argument `measured` names.
 
-    The new column `how` describes the setting of a row as text, which is equal only for rows that differ in the seed
-    alone. It is made from `description_columns` and, if necessary, from further columns.
+    The new column `how` describes the setting of a row as text. Only rows that differ in nothing but the seed have the
+    same text. It is made from `description_columns` and, if necessary, from further columns.
     """
     for key in keys:
         if (printed := getattr(value, key)) is not None:
@@ -385,7 +402,7 @@ def _rows_of_setting(
 
 
 def _words_of(frame: pd.DataFrame, column: str) -> list[Words]:
-    """Return, for each row of `frame`, words that state the value in `column`, to describe the setting of the row."""
+    """Return, for each row of `frame`, the value in `column` as words, to describe the setting of the row."""
     if column == "parameters":
         return [tuple(parameter_words(*pair)) for pair in zip(frame["mechanism"], frame[column], strict=True)]
     if column in _NAMES_APART:
@@ -394,10 +411,10 @@ def _words_of(frame: pd.DataFrame, column: str) -> list[Words]:
 
 
 def _extend_equal_words(words: Sequence[Words], further: Sequence[Words]) -> list[Words]:
-    """Return the descriptions `words`, with words from `further` added where rows have equal descriptions.
+    """Return the descriptions `words`, one per row, with words added to those that several rows have in common.
 
-    Both arguments have one entry per row. Among rows with equal descriptions, a row gets those words of its entry in
-    `further` that not all these rows have.
+    `further` contains one tuple of words per row. If rows have the same description, each row gets the words of its
+    tuple that are not in the tuples of all these rows.
     """
     pairs: dict[tuple[Words, Words], Words] = dict.fromkeys(zip(words, further, strict=True), ())
     several = Counter(word for word, _ in pairs)

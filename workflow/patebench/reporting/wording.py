@@ -56,10 +56,10 @@ def parameters_in_words(mechanism: str, parameters: Mapping[str, Any]) -> str:
 
 
 def in_text(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Return `frame` with text columns in place of columns of dictionaries and tuples.
+    """Return `frame` with columns of text instead of columns of dictionaries and tuples, which tables cannot show.
 
-    `noise_in_words` replaces `parameters`, `rounds_in_words` replaces `selection`, and `…_in_words` replaces the
-    `…_mean` of a recall.
+    The column `noise_in_words` replaces `parameters`, `rounds_in_words` replaces `selection`, and `<recall>_in_words`
+    replaces `<recall>_mean`, a recall by class.
     """
     if "parameters" in frame:
         pairs = zip(frame["mechanism"], frame["parameters"], strict=True)
@@ -75,7 +75,10 @@ def in_text(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def recall_in_words(recall: Any) -> str | None:
-    """Return recall by class as text in percent: "healthy 98.1, severe 4.5"; None if `recall` is unknown."""
+    """Return a recall by class as text in percent, such as "healthy 98.1, severe 4.5".
+
+    Return None if `recall` is not a mapping, because the recall is unknown.
+    """
     if not isinstance(recall, Mapping):
         return None
     shown = {name: "—" if share is None else f"{100 * share:.1f}" for name, share in recall.items()}
@@ -83,7 +86,7 @@ def recall_in_words(recall: Any) -> str | None:
 
 
 def differing_words(settings: Sequence[Sequence[str]]) -> list[str]:
-    """Return, for each of `settings` (lists of words), the words that not all settings contain, joined by commas."""
+    """Return, for each list of words in `settings`, the words that are not in all lists, joined by commas."""
     shared = set(settings[0]).intersection(*settings[1:]) if settings else set()
     return [", ".join(word for word in words if word not in shared) for words in settings]
 
@@ -114,7 +117,7 @@ def _in_words(value: float) -> str:
 
 
 def name_words(name: str) -> list[str]:
-    """Return a text per part of a `name` from a configuration: ["small CNN", "modern"] for "small-cnn_modern"."""
+    """Return the parts of a `name` from a configuration as text: ["small CNN", "modern"] for "small-cnn_modern"."""
     return [_NAMES[name]] if name in _NAMES else [_part_in_words(part) for part in re.split("_|, ", name)]
 
 
@@ -124,9 +127,9 @@ def in_words(name: str) -> str:
 
 
 def _part_in_words(part: str) -> str:
-    """Return one `part` of a name as text: a mechanism's label if it names one, otherwise its words with spaces.
+    """Return one `part` of a name as text.
 
-    Hyphens in numbers such as 1e-05 stay.
+    The name of a mechanism becomes its label. In other names, hyphens become spaces, except in numbers such as 1e-05.
     """
     if part == LABELS:
         return "ε per label"
@@ -140,9 +143,10 @@ def _part_in_words(part: str) -> str:
 
 
 def owners_in_words(partition: object) -> str:
-    """Return "all records of one owner" if `partition` confines the records of an owner to one shard, otherwise "".
+    """Return "all records of one owner" if ε protects all records of an owner together, otherwise "".
 
-    In this case, ε protects all records of an owner, such as a patient with several records.
+    An owner is, for example, a patient with several samples. Whether ε protects all of them depends on `partition`,
+    which assigns private records to teachers.
     """
     return "all records of one owner" if Change.OWNER in protected_changes(partition) else ""
 
@@ -155,7 +159,8 @@ def delta_in_words(delta: float) -> str:
 def epsilon_in_digits(epsilon: float, at_least: bool = False) -> str:
     """Return ε as text, such as "2.04", "0.0185", "9.2e-08" or "∞".
 
-    An upper bound is rounded up and is never 0; a lower bound (`at_least`) is rounded down and can be 0.
+    By default, ε is an upper bound, which is rounded up and never 0. With `at_least`, ε is a lower bound, which is
+    rounded down and can be 0.
     """
     if epsilon == math.inf:
         return "∞"

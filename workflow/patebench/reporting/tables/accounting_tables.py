@@ -31,11 +31,11 @@ _ORDER = (
 
 
 def build_accountants(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per label set, number of queries and δ, with a column for the ε by each accountant.
+    """Return one row per label set, number of queries and δ, with the ε by each accountant in columns.
 
-    A column is called `<kind>: <heading>_mean` or `…_std` (mean and standard deviation over the seeds), where `kind` is
-    the kind of bound and `heading` is the accountant's label (`_headings`). If an accountant has several bounds of a
-    kind, the smallest counts. Label sets whose queries were selected in rounds are left out.
+    A column is called `<kind>: <accountant>_mean` or `<kind>: <accountant>_std` (mean and standard deviation over the
+    seeds), where `kind` is the kind of bound. If an accountant has several bounds of a kind, the smallest counts. Label
+    sets whose queries were selected in rounds are left out.
     """
     bounds = records.of_whole_pool().bounds
     frame = over_seeds(bounds, SUBJECT, ["epsilon"])[[*SUBJECT, "seeds"]]
@@ -62,11 +62,12 @@ def accountants_columns(frame: pd.DataFrame) -> Sequence[Column]:
 
 
 def _headings(bounds: pd.DataFrame) -> "pd.Series[str]":
-    """Return the column heading of each bound: the label of its accountant, or NaN for bounds that are not shown.
+    """Return a column heading for each of `bounds`: the label of its accountant, or NaN if the bound is not shown.
 
-    Bounds by the classic conversion of a Rényi curve to (ε, δ) are not shown if the same accountant has bounds of the
-    same kind by the tight conversion. Data-dependent bounds that are not exact are an exception: papers state them by
-    the classic conversion. These are shown under a heading that ends in `_CLASSIC`.
+    A Rényi curve is converted to (ε, δ) by a classic or a tight formula. A bound by the classic formula is not shown if
+    the same accountant has a bound of the same kind by the tight formula. Data-dependent bounds that are not exact are
+    an exception, because papers state them by the classic formula: they are shown with a heading that ends in
+    `_CLASSIC`.
     """
     labels = bounds["label"].where(bounds["label"] != "", bounds["accountant"])
     tight = bounds["conversion"] == Conversion.TIGHT
@@ -80,7 +81,10 @@ def _headings(bounds: pd.DataFrame) -> "pd.Series[str]":
 
 
 def _heading_key(heading: str) -> tuple[Any, ...]:
-    """Return a sort key of `heading`: its position in `_ORDER`; other headings follow in natural order."""
+    """Return a sort key of `heading`, the label of an accountant.
+
+    Headings in `_ORDER` come first, in that order. Other headings follow in natural order.
+    """
     return (_ORDER.index(heading), ()) if heading in _ORDER else (len(_ORDER), natural_key(heading))
 
 
@@ -93,9 +97,10 @@ _BOUND = [*SUBJECT, "kind", "accountant", "conversion", "publishable", "adjacenc
 
 
 def build_bounds(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per bound on the labels of queries that were not selected in rounds.
+    """Return one row per bound on the ε of released labels, with its values over the seeds.
 
-    Over the seeds, a row contains mean, deviation, minimum and maximum of ε, and the smallest and largest Rényi order.
+    A row contains mean, standard deviation, minimum and maximum of ε, and the smallest and largest Rényi order. Labels
+    of queries selected in rounds are left out.
     """
     bounds = records.of_whole_pool().bounds
     frame = over_seeds(bounds, _BOUND, ["epsilon"])
@@ -135,9 +140,10 @@ _COSTS = {"asked": "T_n", "epsilon": "ε_n of one query", "basic": "T_n·ε_n", 
 def build_teacher_costs(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per label set, number of queries and δ, with the ε of single teachers under local privacy.
 
-    Teacher n answers T_n queries with ε_n each. The columns contain T_n, ε_n, the total ε by basic composition
-    (T_n·ε_n), and the total ε by exact composition. There are columns for the teachers with the least, median and
-    largest T_n·ε_n. Label sets whose queries were selected in rounds are left out.
+    Under local privacy, each teacher randomises its votes before it sends them. Teacher n answers T_n queries with ε_n
+    each. The columns are T_n, ε_n, the total ε by basic composition (T_n·ε_n), and the total ε by exact composition,
+    for three teachers: those with the least, median and largest T_n·ε_n. Label sets whose queries were selected in
+    rounds are left out.
     """
     values = [f"{cost}_{which}" for cost in _COSTS for which in WHICH]
     frame = over_seeds(records.of_whole_pool().teacher_costs, SUBJECT, values)

@@ -72,18 +72,19 @@ def build_ensembles(records: Records, published: Published) -> pd.DataFrame:
 def of_ensembles(ensembles: pd.DataFrame, values: Sequence[str]) -> pd.DataFrame:
     """Return mean and standard deviation over the seeds of the columns `values`, one row per ensemble setting.
 
-    The result has columns `<value>_mean` and `<value>_std`. A value that is itself a mean over teachers, such as
-    `teacher_accuracy_mean`, becomes `teacher_accuracy_mean` and `teacher_accuracy_std`.
+    The columns are called `<value>_mean` and `<value>_std`. If the name of a value ends in `_mean` already, because it
+    is a mean over teachers, this ending is dropped first: `teacher_accuracy_mean` becomes `teacher_accuracy_mean` and
+    `teacher_accuracy_std`.
     """
     frame = over_seeds(ensembles, ENSEMBLE, values)
     return frame.rename(columns=lambda column: column.replace("_mean_", "_"))
 
 
 def mean_label_accuracy(label_sets: pd.DataFrame, keys: Mapping[str, str], name: str) -> pd.DataFrame:
-    """Return the accuracy of labels that were released by one mechanism with one noise, one row per ensemble setting.
+    """Return the accuracy of labels that one mechanism released with one noise setting, one row per ensemble setting.
 
-    `keys` states the mechanism and noise as {"mechanism": …, "noise": …}. The columns `<name>_mean` and `<name>_std`
-    are mean and standard deviation over the seeds.
+    `keys` states mechanism and noise as {"mechanism": …, "noise": …}. The columns `<name>_mean` and `<name>_std`
+    contain mean and standard deviation over the seeds.
     """
     chosen = label_sets[(label_sets[list(keys)] == list(keys.values())).all(axis=1)]
     return over_seeds(chosen.rename(columns={"label_accuracy": name}), ENSEMBLE, [name]).drop(columns="seeds")
@@ -154,8 +155,8 @@ _EPSILON = ["data_dependent_epsilon_mean", "data_dependent_epsilon_std", "worst_
 def build_active_learning(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per student setting, strategy of selecting queries and δ, with the student's accuracy.
 
-    `gain_mean` and `gain_std` are mean and standard deviation of the gain in accuracy over the student with random
-    queries and the same seed. Settings with a single strategy are left out.
+    `gain_mean` and `gain_std` are mean and standard deviation over the seeds of the gain in accuracy. The gain is the
+    difference to the student with the same seed whose queries are random. Settings with a single strategy are left out.
     """
     rounds = records.students[records.students["rounds"] != ""]
     random = rounds[rounds["strategy"] == BASELINE].rename(columns={"accuracy": "random"})
@@ -173,7 +174,7 @@ def build_active_learning(records: Records, published: Published) -> pd.DataFram
 
 
 def _published_gain(published: Published, strategy: str) -> str | None:
-    """Return the printed accuracy gains of `strategy` in percentage points as text, such as "1–2", or None."""
+    """Return the accuracy gains printed for `strategy`, in percentage points as text such as "1–2", or None."""
     values = sorted(100 * value.value for value in published.select("accuracy_gain", row=strategy))
     return "–".join(f"{value:g}" for value in values) or None
 
@@ -201,8 +202,8 @@ ACTIVE_LEARNING = Table(
 def build_distillation(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per setting of a distilled student, kind of label and number of samples, with its accuracy.
 
-    `gain_mean` and `gain_std` are mean and standard deviation of the gain in accuracy over the student trained on
-    plurality labels of the same samples with the same seed.
+    `gain_mean` and `gain_std` are mean and standard deviation over the seeds of the gain in accuracy. The gain is the
+    difference to the student with the same seed and samples that learns from plurality labels.
     """
     learnt = records.distillations
     plain = learnt[learnt["labels"] == "plurality"].rename(columns={"accuracy": "plain"})
@@ -241,8 +242,8 @@ _KEY = [
 def build_petdl(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per PET-DL student and bound on its ε, with accuracy and ε over the seeds.
 
-    For students in the published form, a row also contains the accuracy and ε that the paper prints for the same data
-    set, number of teachers, weighting and compression. Their shards may differ.
+    If the student has the form "published", the row also contains the accuracy and ε that the paper prints for the same
+    data set, number of teachers, weighting and compression. The shards of the paper may differ.
     """
     values = ["epsilon", "accuracy", "teacher_accuracy", "seconds", *BESIDE_ACCURACY]
     frame = over_seeds(petdl_students(records), _KEY, values)

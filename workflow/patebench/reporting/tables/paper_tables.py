@@ -35,11 +35,11 @@ from patebench.reporting.verdicts import NUMBER, Verdict, best_of_each_number, c
 
 
 def build_papers(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per paper, with a column per verdict: the number of the paper's printed numbers with this verdict.
+    """Return one row per paper that counts how many of its printed numbers have each verdict.
 
-    If several settings measured one printed number, the verdict that comes first in `Verdict` counts. Measurements on a
-    changed copy of a data set do not count. `short_otherwise` is the number of printed numbers that count as reproduced
-    or better although another setting falls short.
+    There is one column per verdict, such as "reproduced". If several settings measured one printed number, the verdict
+    that comes first in `Verdict` counts. Measurements on a changed copy of a data set do not count. `short_otherwise`
+    is the number of printed numbers that count as reproduced or better although another setting falls short.
     """
     frame = verdicts(records, published)
     frame = frame[frame["copy_of"].isna()]
@@ -85,9 +85,9 @@ def build_verdicts(records: Records, published: Published) -> pd.DataFrame:
 
 
 def _quantity_in_words(row: dict[Any, Any]) -> str:
-    """Return as text which quantity the printed number in `row` measures, such as "student accuracy".
+    """Return the name of the quantity in `row`, a printed number, as text such as "student accuracy".
 
-    If a paper prints the number as a setting of its experiments, the text is the heading of its column in the paper.
+    If the quantity is a setting of the paper's experiments, the text is the heading of the column in the paper.
     """
     return str(row["column"]) if row["quantity"] == "setting" else str(row["quantity"]).replace("_", " ")
 
@@ -137,11 +137,12 @@ def build_nzc_students(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per student setting and δ, to compare the students of NZC (Sun et al. 2020) with others.
 
     A row contains the student's accuracy and three ε of its labels: the ε computed as in the mechanism's paper, the
-    smallest worst-case ε, and the smallest exact ε. Columns `published_…` contain the numbers that NZC prints.
-    `true_label_accuracy_…` is the accuracy of the best model trained on as many true labels as the student has queries.
+    smallest worst-case ε, and the smallest ε that is computed exactly for the votes. Columns `published_…` contain the
+    numbers that NZC prints. `true_label_accuracy_…` is the accuracy of the best model trained on as many true labels as
+    the student has queries.
 
-    Only mechanisms for which `_is_compared` is True are included, on data sets where a student learns from NZC's
-    immutable noisy argmax.
+    Data sets are left out if no student learns from NZC's immutable noisy argmax on them. Mechanisms that are not
+    compared with NZC are left out (see `_is_compared`).
     """
     records = records.of_whole_pool()
     students, of_nzc = records.students, records.students["mechanism"].isin(IMMUTABLE)
@@ -165,18 +166,20 @@ def build_nzc_students(records: Records, published: Published) -> pd.DataFrame:
 
 
 def _is_compared(mechanism: str) -> bool:
-    """Return True if NZC 2020 evaluates `mechanism`, or if it answers only queries with a stable plurality.
+    """Return True if the table compares `mechanism` with NZC (Sun et al. 2020).
 
-    A plurality is stable if a few votes cannot change it.
+    This is the case if the NZC paper evaluates the mechanism, or if the mechanism answers only queries whose plurality
+    a few votes cannot change.
     """
     known = mechanism in (*IMMUTABLE, *_COMPARED)
     return known or (mechanism in MECHANISMS and bool(MECHANISMS.load(mechanism).tests_stability))
 
 
 def _epsilons(records: Records) -> pd.DataFrame:
-    """Return mean and deviation over the seeds of three ε for each label set, number of queries and δ.
+    """Return three ε of each label set, number of queries and δ, as mean and standard deviation over the seeds.
 
-    These are the ε stated as in the mechanism's paper, the smallest worst-case ε, and the smallest exact ε.
+    `stated_epsilon` is computed as in the mechanism's paper. `worst_case_epsilon` is the smallest worst-case ε.
+    `exact_epsilon` is the smallest ε that is computed exactly for the votes.
     """
     bounds = compared_bounds(records)
     stated = bounds[stated_by_paper(bounds)]
@@ -190,7 +193,10 @@ def _epsilons(records: Records) -> pd.DataFrame:
 
 
 def _printed_epsilon(epsilon: float, lower_limit: float) -> str | float:
-    """Return a printed ε as text, or "> 8.03" if the paper prints only a `lower_limit`; NaN if it prints none."""
+    """Return a printed ε as text, "> 8.03" if the paper prints only a lower limit, or NaN if it prints neither.
+
+    An `epsilon` or a `lower_limit` that is not printed is NaN.
+    """
     if not math.isnan(lower_limit):
         return f"> {lower_limit:g}"
     if math.isnan(epsilon):

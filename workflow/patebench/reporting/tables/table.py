@@ -39,10 +39,10 @@ _FORMATS: Mapping[str, Callable[[Any], str]] = {
 
 @dataclass(frozen=True)
 class Column:
-    """Visible column of a table: the column `field` of the frame, its title, and the `style` of its cells.
+    """Visible column of a table: the name of the frame's column (`field`), its title, and the `style` of its cells.
 
-    `style` is a key of `_FORMATS`. If `deviation`, cells show `<field>_mean` ± `<field>_std`. `group` is a heading
-    shared by neighbouring columns.
+    `style` is a key of `_FORMATS`. If `deviation`, cells show `<field>_mean` ± `<field>_std`. `group` is a heading that
+    neighbouring columns share.
     """
 
     field: str
@@ -68,12 +68,15 @@ class Column:
 
     @property
     def value(self) -> str:
-        """Return the name of the frame's column that contains the values or, if `deviation`, their means."""
+        """Return the name of the frame's column that contains the values of the cells.
+
+        If `deviation`, this is `<field>_mean`, otherwise `field`.
+        """
         return f"{self.field}_mean" if self.deviation else self.field
 
     @property
     def heading(self) -> str:
-        """Return the title, preceded by `group` if there is one, such as "ε: worst case"."""
+        """Return the complete heading: the title, preceded by `group` if there is one, such as "ε: worst case"."""
         return f"{self.group}: {self.title}" if self.group else self.title
 
     @property
@@ -173,7 +176,7 @@ class Table:
 
 
 def read_csv(text: str) -> pd.DataFrame:
-    """Return the frame in `text`, which is a table as CSV, with NaN for empty cells."""
+    """Return the frame that the CSV `text` contains, with NaN for empty cells."""
     return pd.read_csv(StringIO(text), keep_default_na=False, na_values=[""], float_precision="round_trip")
 
 

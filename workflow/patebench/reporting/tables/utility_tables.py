@@ -139,7 +139,7 @@ _EACH = [*_METHOD, *_PUBLIC, "clusters", "epsilon", *means_and_deviations(["accu
 
 
 def build_bits(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per student or private model and δ, next to reference accuracies at ε = 0 from public data.
+    """Return one row per student or private model and δ, next to two accuracies that public data reach at ε = 0.
 
     For `named_accuracy_…`, each cluster of the public pool gets its most frequent true label. If the queries of a
     student are centres of clusters, these clusters are used, otherwise the largest number of clusters in the run. For
@@ -182,7 +182,10 @@ def _students_bits(records: Records) -> pd.DataFrame:
 
 
 def _models_bits(records: Records) -> pd.DataFrame:
-    """Return the rows of `build_bits` for private models: one row per model, with its smallest worst-case ε."""
+    """Return the rows of `build_bits` for private models, without the accuracies at ε = 0.
+
+    There is one row per model and setting, with the smallest worst-case ε.
+    """
     frame = private_models(records)
     frame = frame[frame["kind"] == Kind.WORST_CASE]
     seen = [data_seen(row, row["public_use"]) for row in frame.to_dict("records")]
@@ -232,9 +235,11 @@ _COMPARED = "accuracy_at_epsilon"
 
 
 def build_equal_epsilon(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per method, measured or printed in a paper, with ε and accuracy for each target in `TARGETS`.
+    """Return one row per method, with the accuracy that the method reaches at each target ε in `TARGETS`.
 
-    Both are from the method's setting with the largest ε that does not exceed the target; NaN if every ε exceeds it.
+    Methods are measured, or printed in a paper. The settings of a method differ in noise, number of queries and ε. For
+    each target, the columns contain ε and accuracy of the setting with the largest ε that does not exceed the target.
+    They are NaN if each setting exceeds the target.
     """
     frames = [_students_equal_epsilon(records), _models_equal_epsilon(records), _published_pairs(published, records)]
     found = _by_target(pd.concat([frame.astype(object) for frame in frames], ignore_index=True))
@@ -244,8 +249,8 @@ def build_equal_epsilon(records: Records, published: Published) -> pd.DataFrame:
 def join_tables(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Return one table `equal-epsilon` that combines the `tables` of several runs.
 
-    For each method and target ε, it contains the setting from all tables with the largest ε up to the target. Raises
-    PatebenchError if the tables have different accuracies for a method at the same ε.
+    For each method and target ε, the result contains the setting with the largest ε up to the target in all tables.
+    Raises PatebenchError if the tables have different accuracies for a method at the same ε.
     """
     settings = pd.concat(
         [
@@ -268,15 +273,16 @@ def join_tables(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _columns_at(target: float) -> dict[str, str]:
-    """Return the columns for the ε `target` by their general names, such as {"epsilon": "epsilon_at_1", …}."""
+    """Return {general name: column} for the columns of a `target` ε, such as {"epsilon": "epsilon_at_1", …} for 1."""
     named = {name: f"{name}_at_{target:g}" for name in ("epsilon", "seeds")}
     return named | {f"accuracy_{what}": f"accuracy_at_{target:g}_{what}" for what in ("mean", "std")}
 
 
 def _by_target(settings: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per method, with the ε and accuracy of one of its settings for each target in `TARGETS`.
+    """Return one row per method, with the ε and accuracy that the method reaches at each target ε in `TARGETS`.
 
-    This is the setting with the largest ε up to the target. `settings` has one row per setting of a method.
+    `settings` has one row per setting of a method. For each target, the setting with the largest ε up to the target is
+    used.
     """
     methods = settings[list(METHOD)].drop_duplicates()
     for target in TARGETS:
@@ -290,7 +296,10 @@ def _by_target(settings: pd.DataFrame) -> pd.DataFrame:
 
 
 def equal_epsilon_columns(frame: pd.DataFrame) -> Sequence[Column]:
-    """Return the visible columns of `frame`: the method, then ε and accuracy for each target that a method meets."""
+    """Return the visible columns of a table `equal-epsilon`: the method, then ε and accuracy for each target ε.
+
+    A target that no method in `frame` meets is left out.
+    """
     found = [
         *SIZE_COLUMNS,
         Column("system", "System"),
@@ -336,9 +345,9 @@ def _students_equal_epsilon(records: Records) -> pd.DataFrame:
 
 
 def _append_added_records(frame: pd.DataFrame, by_record: "pd.Series[bool]") -> pd.DataFrame:
-    """Return `frame` with rows appended that state ε for one added or removed record.
+    """Return `frame` with additional rows whose ε protects one added or removed record.
 
-    A row is appended for each row in which `by_record` is True and `add_or_remove` has a value, which becomes the ε.
+    Each row in which `by_record` is True and `add_or_remove` has a value is repeated, with `add_or_remove` as its ε.
     """
     added = frame[frame["add_or_remove"].notna() & by_record]
     added = added.assign(adjacency=str(Adjacency.ADD_OR_REMOVE_RECORD), epsilon=added["add_or_remove"])
@@ -360,9 +369,9 @@ def _models_equal_epsilon(records: Records) -> pd.DataFrame:
 
 
 def _parameters_as_text(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
-    """Return the parameters of the private models in `frame` as text, one column per parameter.
+    """Return a frame with the parameters of the private models in `frame` as text, one column per parameter.
 
-    The result has the index of `frame`. Parameters that determine the noise are left out (`_OF_NOISE`).
+    The result has the index of `frame`. Parameters that determine the noise (`_OF_NOISE`) are left out.
     """
     key = ["dataset", "setting", "private_model"]
     known = records.private_models.drop_duplicates(key).set_index(key)["parameters"]
@@ -372,9 +381,9 @@ def _parameters_as_text(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
 
 
 def _add_differing_settings(frame: pd.DataFrame, settings: pd.DataFrame) -> pd.DataFrame:
-    """Return `frame` with `settings` added to the text in `learner`, so that different settings are different methods.
+    """Return `frame` with settings added to the text in `learner`, so that different settings are different methods.
 
-    `settings` has the index of `frame`, and one column of text per setting. Only settings that differ between the rows
+    `settings` has the index of `frame` and one column of text per setting. Only settings that differ between the rows
     of a method are added.
     """
     learners = frame["learner"].copy()
@@ -388,7 +397,7 @@ def _add_differing_settings(frame: pd.DataFrame, settings: pd.DataFrame) -> pd.D
 
 
 def _published_pairs(published: Published, records: Records) -> pd.DataFrame:
-    """Return one row per printed pair of ε and accuracy, for the data sets and splits in `records`."""
+    """Return one row per pair of ε and accuracy that a paper prints, for the data sets and splits in `records`."""
     rows, records = [], records.of_whole_records()
     panels = pd.concat([records.ensembles, records.private_models])[["dataset", "setting"]].drop_duplicates()
     models, comparisons = published.of(*OF_RECORDS), published.of(*COMPARISONS)
@@ -406,10 +415,10 @@ def _published_pairs(published: Published, records: Records) -> pd.DataFrame:
 
 
 def _name_learners(pairs: Sequence[tuple[Value, float]]) -> list[str]:
-    """Return a name of the learner for each printed pair (accuracy, ε): the paper and the heading of its column.
+    """Return a name for the learner of each pair (accuracy, ε) that a paper prints.
 
-    If several tables of a paper print different accuracies under one heading at the same ε, the name contains the table
-    too.
+    The name consists of the paper and the heading of the column that contains the accuracy. The name of the table is
+    added if tables of the paper print different accuracies under the heading at the same ε.
     """
     columns = [(value.source, value.column, value.mechanism) for value, _ in pairs]
     cells: dict[tuple[object, ...], set[float]] = {}
