@@ -35,9 +35,9 @@ class Calibration:
     """Result of `solve`: a mechanism and a number of queries whose worst-case ε at `delta` is at most `target`.
 
     `solved` names the value that was computed: "queries" or a noise parameter. `bounds` are all worst-case bounds on ε,
-    smallest first, for discrete noise if `release` is True, otherwise for continuous noise. `released` is the smallest
-    worst-case bound for discrete noise. It is None if the mechanism has no discrete form, or if δ is not below
-    1/`teachers`.
+    smallest first; they are valid for discrete noise if `release` is True, otherwise for continuous noise. `released`
+    is the smallest worst-case bound that is valid for discrete noise, that is, the ε to publish with released labels.
+    It is None if the mechanism has no discrete form, or if δ is not below 1/`teachers`.
     """
 
     mechanism: str
@@ -53,7 +53,10 @@ class Calibration:
     released: Bound | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields as a dictionary for strict JSON, with `epsilon` and `accountant` of the smallest bound."""
+        """Return the result as a dictionary for strict JSON.
+
+        The entries `epsilon` and `accountant` state the smallest bound.
+        """
         return {
             "mechanism": self.mechanism,
             "parameters": json_parameters(self.parameters),
@@ -151,7 +154,7 @@ def queries_for(
 ) -> Calibration:
     """Find the largest number of queries to `mechanism` with a worst-case ε of at most `epsilon` at `delta`.
 
-    `name` is the mechanism's name in messages and in the result; for the other parameters see `solve`.
+    `name` is the name of the mechanism in messages and in the result. For the remaining parameters, see `solve`.
     """
     _check(epsilon, delta)
     if release:
@@ -174,10 +177,10 @@ def worst_case(
     teachers: int | None = None,
     release: bool = False,
 ) -> list[Bound]:
-    """Return the worst-case bounds on the ε at `delta` of `queries` queries, smallest first.
+    """Return the worst-case bounds on the ε of the labels of `queries` queries at `delta`, smallest first.
 
-    With `release`, only bounds that are also valid for discrete noise are returned. `classes` and `teachers` are
-    required by mechanisms whose worst case depends on them; PatebenchError if they are missing.
+    With `release`, only bounds that are also valid for discrete noise are returned. Some mechanisms have a worst case
+    that depends on `classes` or `teachers`; PatebenchError if a required one is None.
     """
     kind = type(mechanism).__name__
     if classes is None and "classes" in mechanism.cost_needs:
@@ -223,7 +226,10 @@ def _calibration(
 
 
 def _missing_parameter(name: str, kind: type[Mechanism], parameters: Mapping[str, float], queries: int) -> str:
-    """Return the only parameter of the mechanism `kind` that `parameters` lacks; raise PatebenchError otherwise."""
+    """Return the name of the one parameter of the mechanism that `parameters` lacks.
+
+    Raises PatebenchError if no parameter or several parameters are missing.
+    """
     missing = [parameter for parameter in kind.parameter_names() if parameter not in parameters]
     if len(missing) == 1:
         return missing[0]
@@ -238,10 +244,10 @@ def _missing_parameter(name: str, kind: type[Mechanism], parameters: Mapping[str
 class Account:
     """Result of `epsilon`: bounds on the ε at `delta` for the labels of `queries` queries to a mechanism.
 
-    `bounds` are for discrete noise if `release` is True, otherwise for continuous noise. `released` is the smallest
-    worst-case bound for discrete noise. It is None if the mechanism has no discrete form, if δ is not below
-    1/`teachers`, or if neighbours differ only in the label of one record. `unreleasable` is the reason why labels of
-    these queries may not be released, or None if they may.
+    `bounds` are valid for discrete noise if `release` is True, otherwise for continuous noise. `released` is the
+    smallest worst-case bound that is valid for discrete noise, that is, the ε to publish with released labels. It is
+    None if the mechanism has no discrete form, if δ is not below 1/`teachers`, or if ε protects only the label of a
+    record. `unreleasable` is the reason why labels of the queries may not be released, or None if they may.
     """
 
     mechanism: str
@@ -255,7 +261,7 @@ class Account:
     unreleasable: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the account as a dictionary for strict JSON; infinities become the string "inf"."""
+        """Return the account as a dictionary for strict JSON, in which infinity is the string "inf"."""
         return {
             "mechanism": self.mechanism,
             "parameters": json_parameters(self.parameters),
@@ -277,17 +283,21 @@ def epsilon(
     release: bool = False,
     publishable: bool | None = None,
 ) -> Account:
-    """Compute the bounds on ε at `delta` for the labels of the first `queries` queries of `votes` (default: all).
+    """Compute bounds on ε at `delta` for the labels that a mechanism releases for `votes`.
 
     Parameters
     ----------
+    votes, mechanism, parameters
+        Votes of the teachers, name of the mechanism, and its parameters by name.
+    queries
+        Number of queries, counted from the first one. Default: all queries in `votes`.
     noise
-        Noise with which sanitised bounds (data-dependent bounds plus noise) are drawn and returned too. Each draw is a
-        further release. Not allowed with `release`.
+        Noise for sanitised bounds, which are data-dependent bounds plus noise. With `noise`, sanitised bounds are drawn
+        and returned too. Each draw is a further release. Not allowed with `release`.
     release
         Return the bounds for labels drawn with discrete noise instead of continuous noise.
     publishable
-        Return only the bounds that may be published (True), only the others (False), or all (None).
+        Return only bounds that may be published (True), only bounds that must not be published (False), or all (None).
 
     Raises
     ------

@@ -17,7 +17,10 @@ _DIGITS = 6
 
 
 def as_json(result: Account | Calibration) -> str:
-    """Return `result` as the text of one JSON object; an ε below 10⁻¹², which may be a rounding error, becomes 10⁻⁴."""
+    """Return `result` as one JSON object in text form.
+
+    An ε below 10⁻¹², which may be a rounding error, is stated as 10⁻⁴.
+    """
     content = result.to_json()
     for bound in (*content["bounds"], *filter(None, [content["released"]])):
         for name in ("epsilon", "add_or_remove"):
@@ -27,7 +30,7 @@ def as_json(result: Account | Calibration) -> str:
 
 
 def account_table(result: Account) -> "RenderableType":
-    """Return a table of the bounds of `result` by ascending ε, followed by advice on which ε to publish."""
+    """Return a table of the bounds in `result`, smallest ε first, followed by advice on which ε to publish."""
     from rich.console import Group
 
     bounds = sorted(result.bounds, key=lambda bound: bound.epsilon)
@@ -63,7 +66,10 @@ def _setting(result: Account | Calibration) -> str:
 
 
 def _format_noise(result: Calibration, noise: float) -> str:
-    """Return `noise` as text, rounded to `_DIGITS` digits if ε then stays within the target, else with all digits."""
+    """Return `noise` as text, rounded to `_DIGITS` digits.
+
+    If rounding up and rounding down both raise ε above the target, all digits are returned.
+    """
     step = 10.0 ** (math.floor(math.log10(noise)) + 1 - _DIGITS)
     for rounded in (math.floor(noise / step) * step, math.ceil(noise / step) * step):
         text = f"{rounded:.{_DIGITS}g}"
@@ -137,7 +143,10 @@ def _to_publish(result: Account | Calibration) -> str:
 
 
 def _advice(bounds: Sequence[Bound]) -> list[str]:
-    """Return sentences of advice on sanitised bounds and on bounds that must not be published."""
+    """Return sentences of advice on how to publish `bounds`, empty if every bound may be published as it is.
+
+    They concern sanitised bounds, and bounds that must not be published.
+    """
     sentences = []
     if drawn := [bound for bound in bounds if bound.publishable and bound.kind is Kind.SANITISED]:
         sentences.append(
