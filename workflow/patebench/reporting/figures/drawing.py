@@ -24,9 +24,9 @@ TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.99
 def titles(frame: pd.DataFrame, by: tuple[str, ...] = FAMILY) -> dict[tuple[Any, ...], str]:
     """Return the title of each panel of a figure, as {values of the columns `by`: title}.
 
-    A figure has one panel per combination of the columns `by` of `frame`. The title states the data set. It also states
-    the split of the data set if `frame` contains several splits of it, or if ε protects only labels in the split. It
-    states how private data are partitioned among teachers unless the partition is "iid".
+    A figure has one panel per combination of the columns `by` of `frame`. A title states the data set, and the model if
+    `by` contains it. It states the split of the data set if `frame` contains several splits, or if ε protects only
+    labels in the split. It states how private data are partitioned among teachers unless the partition is "iid".
     """
     families = sorted(set(frame[list(by)].itertuples(index=False, name=None)))
     return {family: _title(dict(zip(by, family, strict=True)), frame) for family in families}

@@ -96,7 +96,7 @@ def _select_lines(bounds: pd.DataFrame) -> pd.DataFrame:
 
     Two kinds of rows are left out. The first are bounds marked as `variant`, whose accountant is a variant of another
     accountant, for comparison only. The second are bounds that convert a Rényi curve to (ε, δ) by the classic formula,
-    if the same accountant also has a bound by the tight conversion.
+    if the same accountant also has a bound by the tight formula.
     """
     tight = bounds["conversion"] == "tight"
     same = [*_LABEL_SET, "delta", "accountant", "kind"]

@@ -71,10 +71,8 @@ def _draw_over_noise(records: Records, published: Published, mechanism: str, par
 def _draw_label_sets(axis: Axes, label_sets: pd.DataFrame, styles: dict[Any, LineStyle]) -> None:
     """Draw the accuracy of released labels against the noise parameter: measured as dots, expected as lines.
 
-    The expected accuracy is the mean over the noise of the mechanism.
-
-    There is one line per combination of number of teachers and training epochs. `styles` maps numbers of teachers to
-    line styles.
+    The expected accuracy is the mean over the noise of the mechanism. There is one line per combination of number of
+    teachers and training epochs. `styles` maps numbers of teachers to line styles.
     """
     dot: dict[str, Any] = {"s": 20, "alpha": 0.75, "linewidths": 0, "zorder": 3}
     several = label_sets[["teachers", "epochs"]].drop_duplicates()["teachers"].duplicated().any()

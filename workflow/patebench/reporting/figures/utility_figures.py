@@ -75,9 +75,7 @@ def draw_equal_epsilon(records: Records, published: Published) -> Figure:
 
 
 def draw_table(frame: pd.DataFrame) -> Figure:
-    """Draw accuracy against ε for the methods in a table `equal-epsilon`.
-
-    There is one panel per data set, split and adjacency.
+    """Draw accuracy against ε for the methods in a table `equal-epsilon`, one panel per data set, split and adjacency.
 
     Each row of `frame` is a method. Colour and marker show the mechanism of the method or, for a private model, its
     form. Dashes distinguish methods of one colour.
@@ -275,8 +273,8 @@ def _name_models(models: pd.DataFrame) -> pd.DataFrame:
 def _draw_students(axis: Axes, students: pd.DataFrame, noted_column: str) -> None:
     """Draw two markers per student: a filled one at its worst-case ε, and a joined open one at its data-dependent ε.
 
-    Students with an infinite ε are left out. Students on the Pareto front get a note. The note states the student's
-    `noted_column`, which is "mechanism" if colours show the learning method, otherwise "method".
+    Students with an infinite ε are left out. Students on the Pareto front get a note (see `_notes`). `noted_column` is
+    "mechanism" if colours show the learning method, otherwise "method".
     """
     finite = students[students["worst_case_epsilon_mean"] < math.inf]
     for index, words in _notes(finite, noted_column).items():
