@@ -141,10 +141,10 @@ def run(
 
 
 def _read_rounds(labels: Artefact, selected: Sequence[Path], votes: Artefact) -> Selected:
-    """Read the queries of all rounds from the files `selected`, one file per round in order.
+    """Return the queries of all rounds from the files `selected`, one file per round, first round first.
 
-    Raise ArtefactError unless these are the rounds in which `labels` were drawn from `votes`. Raise PatebenchError if
-    the mechanism does not support adaptive queries.
+    Raise ArtefactError if `labels` were drawn in other rounds, or if `votes` are not on these queries. Raise
+    PatebenchError if the mechanism of the labels does not support adaptive queries.
     """
     check_adaptive(labels.meta["mechanism"], mechanism_of(labels.meta))
     if not selected:
@@ -161,10 +161,11 @@ def _read_rounds(labels: Artefact, selected: Sequence[Path], votes: Artefact) ->
 
 
 def _query_numbers(labels: Artefact, requested: Sequence[int], mode: Mode) -> list[int]:
-    """Return the numbers T for which the ε of the first T queries is computed: `requested`, by default all queries.
+    """Return the numbers T such that ε is computed for the first T queries.
 
-    The labels of a release or of rounds are published together. For these, raise ArtefactError if `requested` contains
-    any number other than that of all queries.
+    These are the numbers in `requested` or, if it is empty, only the number of all queries. The labels of a release and
+    labels drawn in rounds are published together. For them, raise ArtefactError if `requested` contains another number
+    than that of all queries.
     """
     total = len(labels["labels"])
     if (mode is Mode.RELEASE or labels.meta["rounds"]) and set(requested) - {total}:
@@ -180,8 +181,9 @@ def _query_numbers(labels: Artefact, requested: Sequence[int], mode: Mode) -> li
 def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path) -> Ledger:
     """Return the ledger in `folder` that contains the release `labels`.
 
-    Raise PatebenchError if the labels come from a seed, or if the ledger's entries of the release differ from the
-    labels or from `votes`, which were read from the file `source`.
+    Raise PatebenchError if the labels come from a seed, or if the ledger does not contain the release. Also raise it if
+    the ledger states another mechanism, partition or number of teachers or queries for the release than `labels` and
+    `votes`. `source` is the file of the votes.
     """
     if labels.meta["mode"] != Mode.RELEASE:
         raise PatebenchError("labels from a seed are not a release and are not entered in a ledger; leave out --ledger")
@@ -222,10 +224,10 @@ def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path)
 
 
 def _total_bounds(labels: Artefact, ledger: Ledger, queries: Sequence[int], delta: float) -> list[Bound]:
-    """Return the total ε of all releases in `ledger` as bounds, one per number in `queries`; [] for a single release.
+    """Return the total ε of all releases in `ledger` as a bound for each number of queries in `queries`.
 
-    The total ε is the ledger's limit if it has one, and otherwise the composition of all releases. It is the same in
-    every bound, since it does not depend on the number of queries of `labels`.
+    Return [] if the ledger contains no release besides `labels`. The total ε is the limit of the ledger (its ε budget)
+    if it has one, and otherwise the composition of all releases. It is the same for each number of queries.
     """
     if len(ledger.entries) == len(labels.meta["entries"]):
         return []
@@ -255,11 +257,11 @@ def _bound_whole_pool(
     delta: float,
     noise: SanitisingNoise | None,
 ) -> dict[str, Any]:
-    """Return the results for labels of the whole pool: a dict with `bounds`, `curves` and `teacher_costs`.
+    """Return a dict with `bounds`, `curves` and `teacher_costs`, for labels of the whole pool.
 
-    `bounds` on ε and `teacher_costs` (each teacher's own ε) are for the first T queries, for each T in `numbers`.
-    `curves` are bounds over the number of queries; a release has none. Sanitised bounds are drawn with `noise`; None:
-    no sanitised bounds.
+    `bounds` on ε and `teacher_costs` (ε of individual teachers) are for the first T queries, for each T in `numbers`.
+    `curves` contain ε over T; for a release, the list is empty. Sanitised bounds (data-dependent bounds with noise) are
+    drawn only if `noise` is given.
     """
     release = labels.meta["mode"] == Mode.RELEASE
     along = [] if release else spaced_numbers(votes.queries)
@@ -277,10 +279,10 @@ def _bound_whole_pool(
 def _budget_bounds(
     labels: Artefact, mechanism: Mechanism, votes: Votes, queries: Sequence[int], delta: float
 ) -> list[Bound]:
-    """Return the ε budget of `labels` as a bound, once for each number in `queries`.
+    """Return the ε budget of `labels` as a bound for each number of queries in `queries`.
 
-    Return [] if `delta` is smaller than the δ of the budget. Raise ArtefactError if the answered queries are not
-    exactly those that the budget allows.
+    Return [] if `delta` is smaller than the δ of the budget, since the budget is not valid there. Raise ArtefactError
+    if the answered queries are not exactly those that the budget allows.
     """
     budget = labels.meta["budget"]
     cost = cost_per_query(labels.meta["mechanism"], mechanism, votes.teachers, votes.classes)

@@ -95,8 +95,8 @@ def run(
 def audit(config: Run, folder: Path, changes: int = 1, thorough: bool = False) -> Iterator[AuditedData]:
     """Yield the findings on each data set and each ensemble, for the first seed of each experiment.
 
-    For an ensemble, each kind of change to its private data is made `changes` times. With `thorough`, all teachers are
-    retrained after each change. The stages write to subfolders of `folder`.
+    For an ensemble, each kind of change to its private data is made `changes` times. If `thorough` is True, all
+    teachers are retrained after each change. The stages write to subfolders of `folder`.
     """
     sets: dict[Data, DataSet] = {}
     for ensemble, rounds in _ensembles(config):
@@ -109,7 +109,7 @@ def audit(config: Run, folder: Path, changes: int = 1, thorough: bool = False) -
 
 
 def _ensembles(config: Run) -> Iterator[tuple[Ensemble, list[Round]]]:
-    """Yield each ensemble to audit, with the first rounds of active learning on it, one per selection strategy.
+    """Yield each ensemble to audit, with the first round of active learning of each query selection strategy.
 
     Only ensembles with the first seed of an experiment are audited. Raise PatebenchError if the votes were imported or
     if the data set uses `long_tail`.
@@ -140,8 +140,8 @@ class Rerun:
     """Run of the stages from `data` to the votes of an ensemble, in this process.
 
     The stage `data` loads the data set `data`, and all stages write to `folder`. If `ensemble` is None, only the stage
-    `data` runs. `rounds` are the first rounds of active learning, whose queries are selected. `prepare` runs the stages
-    before training and stores digests of their outputs in the attribute `prepared`.
+    `data` runs. `rounds` are first rounds of active learning; their queries are selected before training. The method
+    `prepare` runs the stages before training and stores digests of their outputs in the attribute `prepared`.
     """
 
     def __init__(
@@ -224,9 +224,10 @@ class Rerun:
         return Traces(self.public_traces(chunks), self.prepared.shards, votes)
 
     def public_traces(self, chunks: Collection[str] = ()) -> dict[str, str]:
-        """Return all public outputs by name: file names, digests of public files, public metadata of private files.
+        """Return all public outputs as texts by name, to compare them with those of another run.
 
-        A file with the votes of a chunk of teachers is included only if the chunk is in `chunks`.
+        The outputs are the names of all files, the digests of public files, and the public metadata of private files. A
+        file with the votes of a chunk of teachers is included only if the chunk is in `chunks`.
         """
         files = [path for path in sorted(self.folder.rglob("*")) if path.is_file()]
         files = [path for path in files if path.parent.name != "chunks" or path.stem in chunks]
@@ -248,7 +249,10 @@ class Rerun:
 
 
 def _read_as_loaded(path: Path) -> Artefact:
-    """Read the samples in the file `path`; if `x` contains features of images, replace it by the stored images."""
+    """Return the samples in the file `path` as they were before feature extraction.
+
+    If `x` contains features of images, it is replaced by the stored images.
+    """
     samples = read_any_arrays(path, LAYOUTS)
     arrays = dict(samples.arrays)
     if (images := arrays.pop("images", None)) is not None:
@@ -257,10 +261,10 @@ def _read_as_loaded(path: Path) -> Artefact:
 
 
 class DataSet:
-    """Data set of the configuration; writes copies of it with changed private records to `folder`.
+    """Data set to audit: tests its loader, and makes copies of it with changed private records in `folder`.
 
-    `unchanged` is the run of the stage `data` on the unchanged data set. `private` and `public` are the samples that it
-    loaded.
+    `data` is the data set in the configuration. `unchanged` is the run of the stage `data` on the unchanged data set.
+    `private` and `public` are the samples that this run loaded.
     """
 
     def __init__(self, config: Run, data: Data, folder: Path) -> None:
@@ -275,7 +279,10 @@ class DataSet:
         np.savez(folder / "own-public.npz", **public)
 
     def with_records(self, records: Records, name: str) -> Data:
-        """Write private `records` to a file named after `name`, and return the data set with these records."""
+        """Return a copy of the data set in which `records` are the private records.
+
+        The records are written to a file named after `name`, which the loader for own files reads.
+        """
         files = {"private": self.folder / f"{name}-private.npz", "public": self.folder / "own-public.npz"}
         arrays = dict[str, Any](records)
         if not self.private.meta.get("own_rows"):  # then the rows of the copy are positions too
@@ -285,10 +292,11 @@ class DataSet:
         return replace(self.data, loader="npz", sources=sources, declared=())
 
     def audit(self) -> AuditedData:
-        """Test whether a private record unlike all others, such as one with a new label, changes a public output.
+        """Test whether changing one private record changes a public output of the stage `data`; return the findings.
 
-        Only outputs of the stage `data` are compared. There is one finding per change. Raise PatebenchError if the
-        loader for own files reads an unchanged copy differently.
+        The changed record is unlike all others, for example because it has a new label. There is one finding per
+        change. Raise PatebenchError if the public outputs change when the loader for own files reads a copy of the
+        unchanged data.
         """
         own = Rerun(self.config, self.with_records(self.private.arrays, "own"), self.folder / "own").prepare()
         if moved := differing_keys(self.unchanged.prepared.public, own.prepared.public):
@@ -380,7 +388,7 @@ class Comparison:
         return {name: values[order] for name, values in records.items()}
 
     def audit(self, changes: int) -> AuditedData:
-        """Make each kind of change that applies to the private data `changes` times, and return the findings."""
+        """Return one finding per change of the private data; each applicable kind of change is made `changes` times."""
         kinds = [kind for kind in KINDS if "owner" in self.world.records or not kind.startswith("owner")]
         labels_only = list(self.world.protects) == [Change.LABEL]  # then samples are public and do not change
         kinds = [kind for kind in kinds if (KINDS[kind] is Change.LABEL) == labels_only]
@@ -404,7 +412,10 @@ class Comparison:
         return AuditedData(self.ensemble.name, {**facts, "protects": self.world.protects}, notes, findings)
 
     def _chunks(self, teacher: int) -> list[str]:
-        """Return the chunks to retrain for a changed `teacher`: its own and a distant one, or all if `thorough`."""
+        """Return the names of the chunks of teachers to retrain after a change in the shard of `teacher`.
+
+        These are the chunk of `teacher` and one other chunk, or all chunks if `thorough` is True.
+        """
         chunks = self.ensemble.chunks
         if self.thorough or len(chunks) < 2:
             return chunks

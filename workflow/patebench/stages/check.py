@@ -91,7 +91,10 @@ _Facts = tuple[str, dict[str, list[str]]]
 
 
 def _read_digests(path: Path) -> _Facts | ArtefactError:
-    """Return the digest of the artefact `path` and the digests of its inputs by name, or the error of a faulty file."""
+    """Return the digest of the artefact `path`, and the digests of its inputs that it stores, by name of the input.
+
+    If the file is faulty, the error is returned, not raised.
+    """
     try:
         if path.suffix == ".json":
             content, digest = read_any_json(path)
@@ -110,9 +113,10 @@ def _read_digests(path: Path) -> _Facts | ArtefactError:
 
 
 def _find_faults(path: Path, read: Callable[[Path], _Facts | ArtefactError]) -> Iterator[str]:
-    """Yield a message for each fault of the artefact `path`: damage, a missing input, or an input changed since.
+    """Yield a message for each fault of the artefact `path`.
 
-    `read` is `_read_digests` with a cache. A damaged input is no fault of `path`, since it is reported for the input.
+    The file may be damaged, an input may be missing, or an input may have changed after the artefact was made. A
+    damaged input is not reported here, but when the input is checked. `read` is `_read_digests` with a cache.
     """
     facts = read(path)
     if isinstance(facts, ArtefactError):

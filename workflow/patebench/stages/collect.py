@@ -121,8 +121,8 @@ class _LabelSet:
         """Return the number and accuracy of the labels of the first `queries` queries, as columns of a record.
 
         `answered` is the number of labels from the teachers, and `kept` the number of labels from the student. The
-        accuracy is that of all these labels together; it is None without labels or without true labels. `uncovered`
-        lists the classes without a label.
+        accuracy covers the labels of both. It is None if there are no labels or no true labels. `uncovered` lists the
+        classes that no label names.
         """
         labels = self.labels["labels"][:queries]
         answered = labels[labels >= 0]
@@ -159,9 +159,10 @@ def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:
 
 
 def _bound_records(path: Path, label_sets: Mapping[str, _LabelSet]) -> list[Record]:
-    """Return the records in the file `path` of the stage `account`: bounds on ε, curves and costs per teacher.
+    """Return records of the bounds on ε, curves and costs per teacher in the file `path` of the stage `account`.
 
-    Raise ArtefactError if the labels of the bounds are not in `label_sets`, which contains label sets by digest.
+    `label_sets` maps the digest of each label set to the label set. Raise ArtefactError if the file was computed for
+    other labels.
     """
     content, label_set = _read_for_labels(path, "account", label_sets)
     return [
@@ -200,9 +201,9 @@ def _distilled_records(path: Path, votes: Artefact, common: Record) -> list[Reco
 
 
 def _read_for_labels(path: Path, kind: str, label_sets: Mapping[str, _LabelSet]) -> tuple[Record, _LabelSet]:
-    """Return the content of the JSON file `path` of the stage `kind`, and the label set from which it was made.
+    """Return the content of the JSON file `path`, which the stage `kind` wrote, and the label set that this stage used.
 
-    `label_sets` contains the label sets by digest. Raise ArtefactError if the label set is not among them.
+    `label_sets` maps the digest of each label set to the label set. Raise ArtefactError if the stage used other labels.
     """
     content = read_json(path, kind)
     if (label_set := label_sets.get(content.get("labels", ""))) is None:
@@ -211,7 +212,10 @@ def _read_for_labels(path: Path, kind: str, label_sets: Mapping[str, _LabelSet])
 
 
 def _read_for_votes(path: Path, kind: str, votes: Artefact) -> Record:
-    """Return the content of the JSON file `path` of the stage `kind`; raise ArtefactError if made from other votes."""
+    """Return the content of the JSON file `path`, which the stage `kind` wrote.
+
+    Raise ArtefactError if the stage used other votes than `votes`.
+    """
     content = read_json(path, kind)
     if content.get("votes") != votes.digest:
         raise ArtefactError(path, f"it was made with other votes than {votes.path}", _FIX)

@@ -101,7 +101,7 @@ def differing_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> list
 
 @dataclass(frozen=True)
 class _Number:
-    """Values of one quantity, such as student accuracy, in one setting, by run and seed."""
+    """Quantity to compare, such as student accuracy, in one setting, with its values in both runs by seed."""
 
     what: str
     setting: str
@@ -109,7 +109,10 @@ class _Number:
     largest: tuple[list[float], list[float]]  # per run, for an accuracy: shares of the largest class
 
     def to_row(self) -> list[Any]:
-        """Return the row of `compare_records` for this quantity, over common seeds if the runs share at least two."""
+        """Return the row of `compare_records` for the quantity.
+
+        If the runs share at least two seeds, only these seeds are used.
+        """
         one, other = self.values_by_seed
         common = sorted(set(one) & set(other))
         paired = len(common) > 1
@@ -176,7 +179,10 @@ def _subtract(one: float, other: float) -> float:
 
 
 def _flatten(content: Any, where: str = "") -> dict[str, Any]:
-    """Return the leaves of nested mappings, each with the path of keys that leads to it, prefixed by `where`."""
+    """Return the nested mappings `content` as one mapping from paths, such as "versions.numpy", to values.
+
+    Each path starts with `where`.
+    """
     if not isinstance(content, Mapping):
         return {where: content}
     inner = [_flatten(value, key_path(where, key) if where else str(key)) for key, value in content.items()]
@@ -277,7 +283,7 @@ def _cells(row: dict[Any, Any]) -> list[str]:
 
 
 def _class_note(largest: float) -> str:
-    """Return a note with the share `largest` of the largest class, to append to an accuracy; empty for NaN."""
+    """Return a note on the fraction `largest` of samples in the largest class, to append to an accuracy; "" for NaN."""
     return "" if math.isnan(largest) else f" (largest class {100 * largest:.4g} %)"
 
 

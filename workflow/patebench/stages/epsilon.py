@@ -88,7 +88,10 @@ def run(
 
 
 def _ledgered_noise(place: Place, source: Artefact, mechanism: str, parameters: Mapping[str, float]) -> SanitisingNoise:
-    """Return a noise source for sanitised bounds that enters each draw in the ledger at `place` before it is made."""
+    """Return a noise source for sanitised bounds that enters each draw of noise in a ledger before the draw.
+
+    The ledger is at `place`. An entry states the file of votes `source`, the `mechanism` and its `parameters`.
+    """
 
     def write_down(queries: int, divergences: Array) -> None:
         spent = Spending(partition=shards_of(source), divergences=divergences)

@@ -164,10 +164,10 @@ def describe_votes(
     dict
         `teacher_accuracies` are measured on the test samples or, without `test_votes`, on the queries. They are None
         for teachers that always abstain and for weighted votes. The plurality has accuracies on queries
-        (`plurality_…_pool`) and test samples (`plurality_…_test`). On a query without votes it is wrong, except for
-        weighted votes, where it is class 0. `gap_histogram[g]` is the number of queries with gap g = 0 … teachers (PATE
-        2017, Section 4.1); gaps of weighted votes are rounded to whole votes. `gap_mean` is the mean gap divided by the
-        number of teachers.
+        (`plurality_…_pool`) and test samples (`plurality_…_test`). On a query without votes, the plurality counts as
+        wrong; with weighted votes, it is class 0. `gap_histogram[g]` is the number of queries with gap g = 0 … teachers
+        (PATE 2017, Section 4.1); gaps of weighted votes are rounded to whole votes. `gap_mean` is the mean gap divided
+        by the number of teachers.
     """
     accuracies: list[float | None] = [None] * teachers
     on_test: dict[str, Any] = {"plurality_accuracy_test": None}

@@ -44,9 +44,9 @@ def run(
 
 
 def _summarise(ledger: Ledger, delta: float | None) -> dict[str, Any]:
-    """Return all draws in a ledger, with the ε of each draw and of all draws together at `delta`.
+    """Return all draws in a ledger as a dict, with the ε of each draw and of all draws together at `delta`.
 
-    If `delta` is None, it is the δ of the ledger's limit, or 1e-5.
+    If `delta` is None, the δ of the ledger's limit is used or, without a limit, 1e-5.
     """
     at = delta or (ledger.limit.delta if ledger.limit else 1e-5)
     together = spending.epsilon(ledger.spent, at)

@@ -52,11 +52,10 @@ def run(
 
 
 def read_circumstances(benchmarks: Path, jobs: Iterable[str]) -> dict[str, Any]:
-    """Return versions, commit, hardware and times of the run that consists of `jobs`.
+    """Return versions, commit, hardware and times of the run whose jobs have the names `jobs`.
 
-    The times come from the folder `benchmarks`, which contains one file per job, named after the job; jobs without a
-    file are left out. The entry `commit` contains `older_jobs`: the number of jobs that ended before the commit, and so
-    ran on older code.
+    The folder `benchmarks` contains one file with the times of each job; jobs without a file are left out. The entry
+    `commit` contains `older_jobs`: the number of jobs that ended before the commit was made, and so ran older code.
     """
     files = {job: benchmarks / f"{job}.tsv" for job in sorted(jobs)}
     ends = {job: path.stat().st_mtime for job, path in files.items() if path.exists()}

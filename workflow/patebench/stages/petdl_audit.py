@@ -35,10 +35,11 @@ Make = Callable[..., PetdlStudent]
 
 
 def audit(form: Form, settings: Settings, delta: float, knowledge: Knowledge, x: Tensor, make: Make) -> dict[str, Any]:
-    """Audit a training of the PET-DL variant `form` with `settings`; return a dict with three keys.
+    """Audit a training of the PET-DL variant `form` with `settings`, and return the results as a dict.
 
-    `audited` is a lower bound on ε at `delta`, `verdict` is the verdict on the stated ε, and `audit` contains details.
-    `knowledge` holds the teachers' outputs on the pool samples `x`. `make` returns an untrained student.
+    `audited` is a lower bound on ε at `delta`, `verdict` is the verdict on the stated ε, and `audit` contains the
+    result of each test. `knowledge` holds the teachers' outputs on the pool samples `x`. `make` returns an untrained
+    student.
     """
     reaches = audit_noise(_make_training(form, settings, knowledge, x, make), form.bound(settings, delta).epsilon)
     audits = [] if reaches.audited else _audit_releases(form, settings, knowledge.teachers, len(x))
@@ -58,7 +59,7 @@ def audit(form: Form, settings: Settings, delta: float, knowledge: Knowledge, x:
 
 @dataclass(frozen=True)
 class _ReleaseAudit:
-    """Results of auditing one kind of noisy sum that a training releases, on two neighbouring data sets."""
+    """Audit results for one kind of noisy sum that a training releases; the sum is audited on two neighbours."""
 
     sort: Summand
     count: int  # releases of this kind in a training
@@ -73,12 +74,12 @@ class _ReleaseAudit:
 def _make_training(
     form: Form, settings: Settings, knowledge: Knowledge, x: Tensor, make: Make
 ) -> Callable[[bool, float, int], list[NDArray[np.floating]]]:
-    """Return a function `train(side, noise, draw)`, which trains a student on a few samples of `x`, for `audit_noise`.
+    """Return the function `train(side, noise, draw)`, with which `audit_noise` trains students on a few samples of `x`.
 
-    The function returns the weights of the student. With `side` True, the student learns from the teachers' outputs
-    `knowledge`; with False, from neighbouring outputs, in which the first teacher's probabilities are changed. `noise`
-    is the noise multiplier, and `draw` the number of the noise stream. All students have the same initial weights and
-    batches.
+    The function returns the weights of a student. If `side` is True, the student learns from the teachers' outputs
+    `knowledge`. If `side` is False, it learns from a neighbour of `knowledge`, in which the probabilities of the first
+    teacher are changed. `noise` is the noise multiplier, and `draw` is the number of the random stream of the noise.
+    All students have the same initial weights and batches.
     """
     few = min(_SAMPLES, len(x))
     hints = min(settings.hint_epochs, 1)
@@ -98,7 +99,10 @@ def _make_training(
 
 
 def _audit_releases(form: Form, settings: Settings, teachers: int, samples: int) -> list[_ReleaseAudit]:
-    """Audit each kind of noisy sum that PET-DL in the variant `form` releases in a training on `samples` samples."""
+    """Return audit results for each kind of noisy sum that the PET-DL variant `form` releases.
+
+    `samples` is the number of samples on which the student is trained.
+    """
     audits = []
     for sort, count in form.releases(settings, samples).items():
         stated, deviation = noisy_sums.mu(settings.noise, {sort: 1}), settings.noise * form.clip_of(sort, settings)
@@ -117,10 +121,10 @@ def _audit_releases(form: Form, settings: Settings, teachers: int, samples: int)
 
 
 def _worst_pair(sort: Summand, teachers: int, length: float) -> tuple[Tensor, Tensor]:
-    """Return all teachers' vectors (teachers, entries) on two neighbouring data sets whose sums differ most.
+    """Return the vectors of all teachers on two neighbouring data sets, chosen such that their sums differ most.
 
-    Only the first teacher's vector differs. Each vector has norm `length`. The kind of sum `sort` determines whether
-    entries may be negative.
+    Each result is an array (teachers, entries). Only the vector of the first teacher differs between them. Each vector
+    has L2 norm `length`. Entries may be negative only if the kind of sum `sort` allows it.
     """
     here = torch.zeros(teachers, _ENTRIES)
     here[:, 0] = length

@@ -62,12 +62,12 @@ def run(
     if releases:
         write_text(folder / "publishable.html", publishable.render(title=title, releases=releases))
     write_text(out, page)
-    _delete_others(folder / "tables", set(TABLES) - set(content["tables"]), (".csv", ".md", ".tex"))
-    _delete_others(folder / "figures", set(FIGURES) - set(content["figures"]), (".png", ".pdf"))
+    _delete_files(folder / "tables", set(TABLES) - set(content["tables"]), (".csv", ".md", ".tex"))
+    _delete_files(folder / "figures", set(FIGURES) - set(content["figures"]), (".png", ".pdf"))
 
 
-def _delete_others(folder: Path, names: Iterable[str], suffixes: Iterable[str]) -> None:
-    """Delete the file NAME + SUFFIX in `folder`, for each of `names` and each of `suffixes`."""
+def _delete_files(folder: Path, names: Iterable[str], suffixes: Iterable[str]) -> None:
+    """Delete the files in `folder` whose name is one of `names` and whose suffix is one of `suffixes`."""
     for name, suffix in itertools.product(names, suffixes):
         (folder / f"{name}{suffix}").unlink(missing_ok=True)
 

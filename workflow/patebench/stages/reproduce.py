@@ -69,10 +69,10 @@ def run(
 
 
 def _find_row(wanted: str, rows: Iterable[str]) -> str:
-    """Return the name in `rows` that equals `wanted` except for case and punctuation.
+    """Return the name in `rows` that the user means by `wanted`.
 
-    Without such a name, return the only one that contains the words of `wanted` in order. Raise PatebenchError if no
-    name or several names fit.
+    A name fits if it equals `wanted` except for case and punctuation. If there is no such name, every name that
+    contains the words of `wanted` in order fits. Raise PatebenchError unless exactly one name fits.
     """
     words = _words(wanted)
     matching = [name for name in rows if _words(name) == words]

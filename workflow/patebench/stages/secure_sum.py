@@ -49,8 +49,8 @@ def run(
 def _mark_summed(shares: Sequence[Artefact], out: Path) -> Iterator[None]:
     """Mark released `shares` as summed while the context writes their sum to `out`.
 
-    Raise ArtefactError if a share is already marked, since a second sum with other teachers would reduce the noise on
-    its votes. If the context fails before `out` exists, the marks are removed.
+    Raise ArtefactError if a share is already marked. A second sum over other teachers would reveal votes with less
+    noise. If the context fails before `out` exists, the marks are removed.
     """
     # The difference of two sums over different teachers would reveal votes with less noise. Only one process can create
     # a mark, and the marks of a killed process remain, because its sum may have been seen.
@@ -88,12 +88,12 @@ def check_agreement(files: Sequence[Artefact], entries: Sequence[str]) -> None:
 
 
 def shared_facts(file: Artefact) -> dict[str, Any]:
-    """Return the metadata of `file` that are the same in all files of a release (`SHARED`), such as the mechanism."""
+    """Return the metadata of `file` that all files of one release have in common (`SHARED`), such as the mechanism."""
     return {entry: file.meta[entry] for entry in SHARED if entry in file.meta}
 
 
 def query_arrays(file: Artefact) -> dict[str, NDArray[Any]]:
-    """Return the array `queries` of `file`, the positions of the queries in the pool; {} if they are the whole pool."""
+    """Return {"queries": positions in the pool}, read from `file`; {} if the whole pool is queried."""
     return {"queries": file["queries"]} if "queries" in file.arrays else {}
 
 

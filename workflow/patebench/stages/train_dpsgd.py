@@ -146,7 +146,7 @@ def _build_model(
     view_rng: "torch.Generator",
     weight_seed: int,
 ) -> tuple[str, "PrivateModel"]:
-    """Return the name of the architecture, and the untrained model for private training on samples `x` with labels `y`.
+    """Return the name of the architecture, and an untrained model for DP-SGD on the samples `x` with labels `y`.
 
     `view_rng` is the random generator of augmented views, and `weight_seed` the seed of the initial weights.
     """

@@ -141,10 +141,10 @@ def run(
 
 
 def _use_images(data: StudentData, samples: Artefact) -> StudentData:
-    """Return `data` with the images of the pool as samples, in place of the features that `x` contains.
+    """Return `data` with the images of the pool as samples instead of their features.
 
-    `features` of the result returns the pool's features for the images of the pool. It raises PatebenchError for other
-    samples.
+    The function `features` of the result returns the features of the pool for these images. It raises PatebenchError
+    for other samples.
     """
     vectors = data.features(samples["x"]) if data.features else None
 
@@ -166,9 +166,10 @@ def accuracy_on_test(student: Student, test_set: Artefact, limit: int | None = N
 def student_of_labels(
     method: str, public: Artefact, labels: NDArray[np.int64], test_set: Artefact, seed: int
 ) -> dict[str, Any]:
-    """Train a student by `method` on the pool `public`, with `labels` (queries,) for its first samples; −1 is no label.
+    """Train a student by `method` on the pool `public`; return its name, learning curve and accuracies as a dict.
 
-    Return a dict with the student's model, learning curve and accuracies on `test_set`.
+    `labels` (queries,) are the labels of the first pool samples; −1 means no label. Accuracies are measured on
+    `test_set`.
     """
     from patebench.students.student_training import train
 

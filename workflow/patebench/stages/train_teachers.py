@@ -137,7 +137,7 @@ def run(
 
 @dataclass(frozen=True)
 class _Chunk:
-    """Private samples, their partition, and the teachers `first` to `last` that one job trains."""
+    """Chunk of teachers, `first` to `last`, that one job trains, with the private samples and their partition."""
 
     samples: Artefact
     shards: Artefact
@@ -188,9 +188,9 @@ def _vote_with_features(
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Return the votes of teachers that are not trained, as arrays and metadata for the file of the chunk.
 
-    Each private record votes for its own label: on the queries with the nearest features, or on every query with a
-    weight. `rounds` contains the queries of each round so far; the votes are for the last round. If `rounds` is empty,
-    the whole pool is queried. `features` and `encoder` are paths of files.
+    Each private record of a teacher votes for its own label. It votes only on the queries with the nearest features or,
+    with weights, on all queries. `rounds` contains the queries of each round so far, and votes are returned for the
+    last round. If `rounds` is empty, the whole pool is queried. `features` and `encoder` are paths of files.
     """
     from patebench.features import cells
 
@@ -234,10 +234,11 @@ def _train_and_vote(
     kept: KeptOutputs,
     encoder: Encoder | None,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Train the teachers of a chunk; return arrays of their outputs on `queries` and `test_set`, and device metadata.
+    """Train the teachers of a chunk; return their outputs as arrays, and metadata on the device.
 
-    `queries` are samples. `randomness` is the base seed and the name of the stream. `kept` states which probabilities
-    and hints are stored in addition to votes. With an `encoder`, teachers are trained on its features.
+    The outputs are votes on the samples `queries` and on `test_set`, and the probabilities and hints (outputs of a
+    hidden layer) that `kept` requests. `randomness` is the base seed and the name of the stream. If an `encoder` is
+    given, teachers are trained on its features.
     """
     from patebench.teachers.teacher_outputs import SoftVotes, TeacherKnowledge
     from patebench.teachers.teacher_training import train
