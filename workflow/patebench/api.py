@@ -146,7 +146,7 @@ def audit(
     seed: int = 0,
     **parameters: float,
 ) -> "Audit":
-    """Audit a mechanism: test its stated bounds on ε against lower bounds, which refute stated bounds below them.
+    """Audit a mechanism: compute lower bounds on its ε, and refute each stated bound that is below a lower bound.
 
     The audit covers one query and each number of queries in `queries`. It searches for the worst pair of neighbouring
     votes and computes the ε of this pair exactly. It also draws many labels from two neighbouring votes and derives a

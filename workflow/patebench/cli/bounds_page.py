@@ -49,7 +49,7 @@ def page() -> str:
 
 
 def _rows() -> Iterator[str]:
-    """Yield the rows of the table in Markdown; mechanisms with the same bounds share rows."""
+    """Yield the rows of the Markdown table, one per bound; mechanisms with the same bounds are listed together."""
     sharing: dict[tuple[str, ...], list[str]] = {}
     for name in MECHANISMS.names():
         mechanism = make_mechanism(name, dict(MECHANISMS.load(name).example))
@@ -60,7 +60,7 @@ def _rows() -> Iterator[str]:
 
 
 def _cells(mechanism: Mechanism) -> Iterator[str]:
-    """Yield the Markdown cells of each bound of a mechanism: accountant, kind, noise and theorem."""
+    """Yield, for each bound of `mechanism`, its accountant, kind, noise and theorem as Markdown cells."""
     stated: dict[tuple[str, str], dict[bool, str]] = {}
     for discrete in (False, True):
         for bound in _example_bounds(mechanism, discrete):

@@ -34,7 +34,10 @@ Json = Annotated[bool, "Print one JSON object."]
 
 
 class Assignment(click.ParamType[tuple[str, Any]]):
-    """Option type for KEY=VALUE, as a pair (key, value); the value is a float if `number` is True, otherwise text."""
+    """Option type for KEY=VALUE; converts the text to a pair (key, value).
+
+    The value is a float if `number` is True, and otherwise text.
+    """
 
     name = "key=value"
 
@@ -54,7 +57,7 @@ class Assignment(click.ParamType[tuple[str, Any]]):
 
 
 class TeacherRange(click.ParamType[tuple[int, int]]):
-    """Option type for a range FIRST-LAST of teacher numbers, both included, as a pair of integers."""
+    """Option type for a range FIRST-LAST of teacher numbers, both included; converts the text to a pair of integers."""
 
     name = "first-last"
 
@@ -81,7 +84,10 @@ class StageCommand(click.Command):
 
 
 def _check_outputs(values: Mapping[click.Parameter, Any]) -> None:
-    """Raise PatebenchError if an output file is also an input or another output; `values` are texts by option."""
+    """Raise PatebenchError if an output file is also an input or another output.
+
+    `values` maps each option to its text, or to its texts if the option may be repeated.
+    """
     named: list[tuple[click.Parameter, str]] = []
     for option, value in values.items():
         texts = [text for text in (value if isinstance(value, list | tuple) else [value]) if isinstance(text, str)]
@@ -149,7 +155,7 @@ def _declared_option(name: str, hint: Any, default: Any) -> click.Option:
 def _take_parameters(arguments: dict[str, Any], model: type[Parameters], needed: bool) -> Parameters | None:
     """Remove the values of the fields of `model` from `arguments`, and return them as a validated instance of `model`.
 
-    The result is None if `needed` is False and none of these options is given.
+    Return None if `needed` is False and no field has a value.
     """
     values = {key: arguments.pop(_argument_name(key)) for key in model.model_fields}
     values = {key: value for key, value in values.items() if value is not None and value != ()}
@@ -174,7 +180,7 @@ def _option(key: str, field: FieldInfo, needed: bool) -> click.Option:
 
 
 def _argument_name(key: str) -> str:
-    """Return the name under which click passes the value of the field `key`; its prefix avoids name clashes."""
+    """Return the name under which click passes the value of the field `key`; a prefix avoids equal names."""
     return f"parameter_{key}"
 
 
@@ -208,7 +214,7 @@ def _set_torch_threads(threads: int) -> None:
 def _threads_option(set_threads: Callable[[int], None], default: Any = 1, shown: bool | str = True) -> click.Option:
     """Return the option --threads, which calls `set_threads` with its value.
 
-    The help shows the default value if `shown` is True, or the text `shown` in its place.
+    If `shown` is a text, the help shows this text in place of the default value.
     """
     return click.Option(
         ["--threads"], type=COUNT, default=default, show_default=shown, expose_value=False,
