@@ -253,10 +253,10 @@ def _usual_name(dataset: str) -> str:
 
 
 def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
-    """Return `entry` with the numbers of queries and teachers taken from its attached array, and the attached votes.
+    """Return `entry` with numbers from its attached array, and the attached votes; None if the array contains labels.
 
-    If the array contains labels, only the number of queries is taken, and None is returned in place of votes. Raises
-    PatebenchError if the entry and its array disagree.
+    An array of labels sets the number of queries. An array of votes sets the numbers of queries and teachers. Raises
+    PatebenchError if the entry contradicts its array.
     """
     attachment, mechanism = entry.attachment, entry.mechanism
     assert attachment is not None
@@ -425,8 +425,9 @@ def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta
 def _accountant_steps(part: Steps, added: bool) -> SubsampledGaussian:
     """Return the steps `part` of an entry as a subsampled Gaussian mechanism, as the accountant needs them.
 
-    One epoch of shuffled batches becomes one step on all records. If `added` is True, neighbouring data sets differ in
-    one record that is added or removed. Otherwise, they differ in one record that is replaced by zero.
+    One epoch of shuffled batches becomes one step on all records. The noise of this step is relative to the L2
+    sensitivity to one record that is added or removed if `added` is True, and otherwise to one record that is replaced
+    by zero.
     """
     if part.sampling != "shuffled" or part.rate == 1:
         return SubsampledGaussian(part.noise, part.rate, part.steps)
@@ -437,7 +438,7 @@ def _accountant_steps(part: Steps, added: bool) -> SubsampledGaussian:
 
 
 def _table_mu(table: Table, unit: Unit, change: Change) -> tuple[float, str]:
-    """Return (μ, theorem): by this theorem, all tables together are μ-GDP (Gaussian differentially private)."""
+    """Return μ and a theorem by which all tables together are μ-GDP (Gaussian differentially private)."""
     if unit is Unit.SHARD:
         raise _no_theorem("a table of records' votes", unit, change)
     squares = 1 if change is Change.ADDED_OR_REMOVED else 2 if table.non_negative or unit is Unit.LABEL else 4
@@ -455,8 +456,8 @@ def _table_mu(table: Table, unit: Unit, change: Change) -> tuple[float, str]:
 def _lower_bound(entry: Entry) -> float | None:
     """Return a lower bound on the true ε, computed from the mechanism and its parameters; None if none is known.
 
-    It is ∞ without effective noise. For votes, it is the exact ε of the worst pair of vote histograms that a search
-    finds.
+    The bound is ∞ for a release without effective noise. For a mechanism on votes, it is the exact ε of the worst pair
+    of adjacent vote histograms that a search finds.
     """
     mechanism, privacy = entry.mechanism, entry.privacy
     if isinstance(mechanism, NoNoise):
@@ -476,10 +477,10 @@ def _lower_bound(entry: Entry) -> float | None:
 
 
 def _find_data_dependence(entry: Entry, votes: Votes | None) -> Iterator[Problem]:
-    """Yield a problem if the entry claims as worst case an ε that depends on the votes.
+    """Yield a problem if the entry states as worst case an ε that seems to be data-dependent.
 
-    This is concluded if the claimed ε is below the worst-case ε, which the caller must have checked, and at least as
-    large as a data-dependent ε. The data-dependent ε is that of `votes`; if they are None, that of unanimous votes.
+    The caller must have found the claimed ε to be below the worst-case ε. A problem is yielded if the claimed ε is at
+    least the data-dependent ε of `votes` or, if `votes` is None, of unanimous votes.
     """
     mechanism = entry.mechanism
     if entry.claim.kind is not Kind.WORST_CASE or not isinstance(mechanism, VoteMechanism):

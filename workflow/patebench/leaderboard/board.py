@@ -54,9 +54,9 @@ _CHIPS = {
 def rows_by_dataset(entries: Iterable[Assessed]) -> dict[str, list[Assessed]]:
     """Return the entries of each data set, in the order of the leaderboard's tables, with ranks.
 
-    Ranked entries come first, sorted by unit of privacy and accuracy, then others by accuracy. Entries without an
-    accuracy are left out. An entry is also left out if another entry of the same method, source, unit and status is at
-    least as accurate at the same or a smaller ε.
+    Ranked entries come first, sorted by unit of privacy and accuracy. Entries that are not ranked follow, sorted by
+    accuracy. Entries without an accuracy are left out. An entry is also left out if another entry of the same method,
+    source, unit and status is at least as accurate at the same or a smaller ε.
     """
     datasets: dict[str, list[Assessed]] = {}
     for row in entries:
@@ -91,7 +91,7 @@ def _undominated(rows: list[Assessed]) -> list[Assessed]:
 def _with_ranks(rows: list[Assessed]) -> list[Assessed]:
     """Return `rows` in the order of a table, with a rank by accuracy for each entry that may be ranked.
 
-    Each unit of privacy has its own ranks. Entries that may not be ranked come last.
+    Entries are ranked only among those with the same unit of privacy. Entries that may not be ranked come last.
     """
 
     def rank(row: Assessed) -> int:
@@ -102,29 +102,30 @@ def _with_ranks(rows: list[Assessed]) -> list[Assessed]:
 
 
 def units(rows: Sequence[Assessed]) -> list[str]:
-    """Return the distinct units of the ranked rows, such as "record, replaced"; those of single records come first."""
+    """Return the distinct units of privacy of the ranked rows, such as "record, replaced"; records come first."""
     return sorted({row.unit for row in rows if row.ranked}, key=lambda unit: (unit[:6] != "record", unit))
 
 
 def leader(rows: Iterable[Assessed], unit: str, target: float) -> Assessed | None:
-    """Return the most accurate ranked row with this `unit` and ε at most `target`; None if there is none.
+    """Return the most accurate ranked row with this `unit` of privacy and ε at most `target`; None if there is none.
 
-    Of equally accurate rows, that with the smallest ε is returned.
+    Of equally accurate rows, the row with the smallest ε is returned.
     """
     within = [row for row in rows if row.ranked and row.unit == unit and row.epsilon <= target * (1 + 1e-9)]
     return min(within, key=lambda row: (-row.accuracy, row.epsilon, row.entry.method), default=None)
 
 
 def reported(rows: Iterable[Assessed], target: float) -> Assessed | None:
-    """Return the most accurate row of status unchecked whose reported ε is at most `target`; None without one."""
+    """Return the most accurate row with status unchecked and a reported ε of at most `target`; None without one."""
     unchecked = [row for row in rows if row.status is Status.UNCHECKED and row.epsilon <= target]
     return max(unchecked, key=lambda row: row.accuracy, default=None)
 
 
 def lead(rows: Sequence[Assessed], unit: str, target: float) -> str:
-    """Return a sentence on the lead in accuracy of the best method over the second-best, each at ε ≤ `target`.
+    """Return a sentence on the difference in accuracy between the best and the second-best method at ε ≤ `target`.
 
-    Only ranked rows of `unit` are compared. The result is "" if they belong to fewer than two methods.
+    Only ranked rows with this `unit` of privacy are compared. The result is "" if they belong to fewer than two
+    methods.
     """
     first = leader(rows, unit, target)
     second = leader([row for row in rows if first and row.entry.method != first.entry.method], unit, target)
@@ -143,11 +144,11 @@ def lead(rows: Sequence[Assessed], unit: str, target: float) -> str:
 
 
 def rank_over_datasets(datasets: Mapping[str, Sequence[Assessed]], unit: str, target: float) -> Ranks | None:
-    """Return ranks of methods over several data sets, by the accuracy of their best entries with ε at most `target`.
+    """Return ranks of methods over several data sets, by each method's most accurate entry with ε at most `target`.
 
-    Only ranked entries of `unit` count. Methods are compared on data sets for which all of them have an entry. The data
-    sets are chosen such that the number of data sets times the number of methods is largest. Without at least two data
-    sets that share three methods, None is returned.
+    Only ranked entries with this `unit` of privacy count. A method is ranked only if it has an entry for each data set
+    that is used. Data sets are chosen such that the number of data sets times the number of methods is largest. Return
+    None if no two data sets share three methods.
     """
     best = {
         (in_words(name), method): found.accuracy
@@ -246,7 +247,7 @@ def _figure(name: str, rows: Sequence[Assessed]) -> str:
 
 
 def draw_board(dataset: str, rows: Sequence[Assessed]) -> Figure:
-    """Draw test accuracy against ε, which must be finite, with one marker per row.
+    """Return a figure of test accuracy against ε, with one marker per row; each ε must be finite.
 
     Ranked rows have filled markers, a colour per unit of privacy, and a line along the Pareto front of each unit. Other
     rows have open grey markers.
@@ -289,7 +290,7 @@ def _public(data: Data) -> str:
 
 
 def _facts(assessed: Assessed) -> Iterator[tuple[str, str]]:
-    """Yield pairs of a term, such as "Reported", and its text for the section on an entry."""
+    """Yield the facts that the page shows about an entry, each as a term, such as "Reported", and a text."""
     entry, bound = assessed.entry, assessed.bound
     paper, data, accuracy, making = entry.paper, entry.data, entry.accuracy, entry.making
     yield "Source", ", ".join(filter(None, [paper.title, paper.authors, str(paper.year or ""), paper.url, paper.code]))
@@ -322,7 +323,7 @@ def _facts(assessed: Assessed) -> Iterator[tuple[str, str]]:
 def _plain(content: Mapping[str, Any]) -> str:
     """Return `content` as text, such as "type = votes, name = gnmax, sigma = 40".
 
-    The content of nested objects and lists is included without their names, and None is left out.
+    The content of nested objects and lists is included without their names. Values that are None are left out.
     """
     parts = []
     for name, value in content.items():
@@ -336,7 +337,7 @@ def _plain(content: Mapping[str, Any]) -> str:
 
 
 def _papers(root: Path, evidence: pd.DataFrame, entries: Sequence[Assessed]) -> list[dict[str, Any]]:
-    """Return one dict per paper for the template: numbers of verdicts, of entries by status, and of corrections."""
+    """Return one dict per paper: its numbers of published values by verdict, entries by status, and corrections."""
     corrected = corrections(root / "docs" / "explanation" / "corrections.md")
     counts = {str(row["paper"]): row for row in count_by_paper(evidence).to_dict("records")}
     others = [one.entry.paper.title for one in entries if one.entry.origin is not Origin.KEPT]
@@ -357,7 +358,7 @@ def _papers(root: Path, evidence: pd.DataFrame, entries: Sequence[Assessed]) -> 
 
 
 def _failures(evidence: pd.DataFrame, entries: Sequence[Assessed]) -> list[str]:
-    """Return sentences on published values that are unsound and on entries that are violated or unproved."""
+    """Return sentences on the unsound published values and on the violated or unproved entries of one paper."""
     sentences = []
     unsound = evidence[evidence["verdict"] == Verdict.UNSOUND]
     if not unsound.empty:
@@ -382,7 +383,7 @@ def _values_page(evidence: pd.DataFrame, reference: Path) -> str:
 
 
 def _value_row(row: dict[Any, Any]) -> dict[str, Any]:
-    """Return `row`, a row of `best_evidence`, with the texts added that the template of the published values shows."""
+    """Return `row`, a published value from `best_evidence`, with the texts that the page of published values shows."""
 
     def shown(value: float) -> str:
         return f"{100 * value:.2f} %" if is_accuracy(row["quantity"]) else f"{value:.4g}"

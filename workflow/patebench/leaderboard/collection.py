@@ -115,8 +115,8 @@ def assess_all(root: Path) -> list[Assessed]:
     """Return every entry of the repository at `root` with its assessment.
 
     Entries written by hand come first, then entries of the runs in results/reference, then entries of values that
-    papers publish, unless one written by hand states the same result. Raises PatebenchError for a file that is not an
-    entry.
+    papers publish. An entry of a published value is left out if an entry written by hand states the same result. Raises
+    PatebenchError for a file that is not an entry.
     """
     written = [assess(read_entry(path), path.parent) for path in written_files(root)]
     known = {_result_key(assessed.entry) for assessed in written}
@@ -135,9 +135,9 @@ def written_files(root: Path) -> list[Path]:
 
 
 def kept_entries(root: Path) -> Iterator[Entry]:
-    """Yield one entry for each student and each private model of all kept runs, whose results are in results/reference.
+    """Yield an entry for each student and private model of the kept runs (those with results in results/reference).
 
-    The ε of a student is its worst-case ε; the ε of a private model is the one that its run states.
+    The ε of a student is its worst-case ε. The ε of a private model is the ε that its run states.
     """
     import yaml
 
@@ -148,7 +148,7 @@ def kept_entries(root: Path) -> Iterator[Entry]:
         config, chosen = manifest["config"], runs.get(folder.name, {}).get("true_labels")
         tables = {path.stem: _rows(path) for path in (folder / "tables").glob("*.csv")}
         audits = tables.get("audit", [])
-        by_seed = _by_seed(folder / "records.tar.xz")
+        by_seed = _read_accuracies(folder / "records.tar.xz")
         names: Counter[str] = Counter()
         for table, setting in _SETTINGS.items():
             paper = Paper(
@@ -177,11 +177,11 @@ def kept_entries(root: Path) -> Iterator[Entry]:
                 )
 
 
-def _by_seed(archive: Path) -> dict[tuple[str, ...], dict[str, float]]:
-    """Return the accuracies of all students and private models of a kept run as {model: {seed: accuracy}}.
+def _read_accuracies(archive: Path) -> dict[tuple[str, ...], dict[str, float]]:
+    """Return the accuracies of the students and private models of a run in results/reference, by model and seed.
 
-    A model is identified by its values in the columns that `_SETTINGS` lists. `archive` contains the records of the
-    run; without this file, the result is empty.
+    A model is identified by the tuple of its values in the columns that `_SETTINGS` lists. `archive` contains the
+    records of the run; if this file does not exist, the result is empty.
     """
     found: dict[tuple[str, ...], dict[str, float]] = {}
     if not archive.is_file():
@@ -200,7 +200,7 @@ def _by_seed(archive: Path) -> dict[tuple[str, ...], dict[str, float]]:
 
 
 def _original_dataset(dataset: str) -> str:
-    """Return the data set of which `dataset` is a variant: "cifar10-jpeg" for "cifar10-jpeg-imagenet"."""
+    """Return the data set from which `dataset` is derived, such as "cifar10-jpeg" for "cifar10-jpeg-imagenet"."""
     dataset = dataset.replace("fashion-mnist", "fashion_mnist")
     known = [name for name in _CLASSES if f"{dataset}-".startswith(f"{name}-") and name != "cifar10-jpeg-30000"]
     return max(known, key=len, default=dataset)
@@ -212,7 +212,7 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 
 def _making(run: str, manifest: Mapping[str, Any]) -> Making:
-    """Return hardware, total minutes, command and commit of a kept run."""
+    """Return hardware, total minutes, command and commit of a run in results/reference."""
     hardware, seconds = manifest["hardware"], sum(rule["seconds"] for rule in manifest["rules"])
     return Making(
         hardware=", ".join([f"{hardware['cores']} cores of {hardware['processor']}", *map(str, hardware["gpus"])]),
@@ -225,9 +225,10 @@ def _making(run: str, manifest: Mapping[str, Any]) -> Making:
 def _student_entry(
     row: Mapping[str, str], audits: list[dict[str, str]], config: Mapping[str, Any], paper: Paper
 ) -> Entry | None:
-    """Return the entry of the student in `row` of a table of a kept run; None if the student has no worst-case ε.
+    """Return the entry of a student of a run in results/reference; None if the student has no worst-case ε.
 
-    `audits` are the rows of the table of audits, and `config` is the configuration of the run.
+    `row` is the student's row in the table utility-privacy of the run, `audits` are the rows of the run's table of
+    audits, and `config` is the run's configuration. `paper` cites the run.
     """
     if not row["worst_case_epsilon_mean"]:
         return None
@@ -275,7 +276,10 @@ def _student_entry(
 
 
 def _model_entry(row: Mapping[str, str], config: Mapping[str, Any], paper: Paper) -> Entry:
-    """Return the entry of the private model in `row` of a table of a kept run with the configuration `config`."""
+    """Return the entry of a private model of a run in results/reference.
+
+    `row` is the model's row in a table of the run, and `config` is the run's configuration. `paper` cites the run.
+    """
     system = row.get("system", ALL_SYSTEMS[PETDL])
     note, form, samples = "", row["form"], row.get("public_samples") or row["samples"]
     unit, change = _ADJACENCIES[row.get("adjacency", Adjacency.REPLACE_TEACHER)]
@@ -305,9 +309,10 @@ def _model_entry(row: Mapping[str, str], config: Mapping[str, Any], paper: Paper
 
 
 def _noisy_sums(row: Mapping[str, str]) -> GaussianComposition | None:
-    """Return the Gaussian mechanism composed of all noisy sums that train the PET-DL student of `row`.
+    """Return the composition of all noisy sums in the training of a PET-DL student; None if `row` states no noise.
 
-    The student must have a form of PET-DL whose ε is proved. Returns None if `row` states no noise.
+    `row` is the student's row in a table of a run in results/reference. The ε of the student's form of PET-DL must be
+    proved.
     """
     if not row.get("noise"):
         return None
@@ -318,7 +323,10 @@ def _noisy_sums(row: Mapping[str, str]) -> GaussianComposition | None:
 
 
 def _dpsgd_steps(row: Mapping[str, str]) -> SampledGaussian:
-    """Return the DP-SGD steps that train the model in `row`, with the smallest noise that reaches its target ε."""
+    """Return the steps of a DP-SGD training, with the smallest noise that reaches the target ε.
+
+    `row` is the trained model's row in a table of a run in results/reference.
+    """
     options, steps = _options(row["private_model"]), int(row["queries"])
     rate = float(options.get("rate", DPSGD_FORMS[row["form"]].rate))
     # The smallest noise multiplier that reaches the target ε, as in training.
@@ -327,7 +335,7 @@ def _dpsgd_steps(row: Mapping[str, str]) -> SampledGaussian:
 
 
 def _feature_releases(model: str) -> GaussianComposition | PureSteps:
-    """Return the composition of all noisy releases of a method that fits a classifier to features of a public encoder.
+    """Return the composition of all noisy releases that fit a classifier to features of a public encoder.
 
     `model` is the name of the method with its options, such as "least-squares_epsilon-1_delta-1e-05_change-replaced".
     """
@@ -345,7 +353,7 @@ def _feature_releases(model: str) -> GaussianComposition | PureSteps:
 
 
 def _private_knn_steps(model: str) -> SampledGaussian:
-    """Return the noisy threshold tests and the noisy answers of Private-kNN in its sound form.
+    """Return the noisy steps of Private-kNN in its sound form: threshold tests and answers.
 
     `model` is the name of the method with its options, such as "sound_rate-0.15_…".
     """
@@ -366,10 +374,10 @@ def _options(name: str) -> dict[str, str]:
 
 
 def _data(row: Mapping[str, str], use: str, samples: int, config: Mapping[str, Any]) -> Data:
-    """Return the private and public data of the model in `row` of a table of a kept run.
+    """Return the description of a model's private and public data for its entry.
 
-    `use` describes how the public data are used, and `samples` is their number. `config` is the configuration of the
-    run.
+    `row` is the model's row in a table of a run in results/reference, and `config` is the run's configuration. `use`
+    describes how the public data are used, and `samples` is the number of public samples.
     """
     dataset, declared = row["dataset"], config.get("datasets", {}).get(row["dataset"], {})
     only = config.get("only") or list(config["experiments"])
@@ -387,7 +395,7 @@ def _data(row: Mapping[str, str], use: str, samples: int, config: Mapping[str, A
 
 
 def _number_for(numbers: Mapping[str, int], dataset: str) -> int | None:
-    """Return the number in `numbers` for `dataset` or for the data set of which it is a variant; None without one."""
+    """Return the number in `numbers` for `dataset` or for the data set from which it is derived; None without one."""
     return numbers.get(dataset, numbers.get(_original_dataset(dataset)))
 
 
@@ -402,7 +410,7 @@ def _accuracy(row: Mapping[str, str]) -> Accuracy:
 
 
 def published_entries(root: Path) -> Iterator[Entry]:
-    """Yield an entry for each accuracy in config/published.csv if the paper prints an ε in the same row.
+    """Yield an entry for each accuracy in config/published.csv if the paper prints an ε in the same row of its table.
 
     If several papers print the same ε and accuracy for the same setting, only the first entry is yielded.
     """
@@ -422,13 +430,13 @@ def published_entries(root: Path) -> Iterator[Entry]:
 
 
 def _row_key(value: Value) -> tuple[str | None, ...]:
-    """Return the fields that identify the row in which a paper prints `value`: an accuracy and its ε share them."""
+    """Return a key that is equal for all values in one row of a paper's table, such as an accuracy and its ε."""
     # NZC 2020 (Sun et al.) prints two mechanisms in one row: “Clean Votes” and its own labels.
     return value.paper, value.table, value.row, value.dataset, value.mechanism
 
 
 def _value_entry(value: Value, epsilon: float) -> Entry:
-    """Return the entry of the accuracy `value`, which a paper prints in the same row as `epsilon`."""
+    """Return the entry of a published accuracy; `epsilon` is the ε in the same row of the paper's table."""
     authors, year = _PAPERS.get(value.paper, (None, None))
     of_records = value.mechanism in SYSTEMS
     system = ALL_SYSTEMS.get(value.mechanism) or in_words(value.mechanism or "")
@@ -454,7 +462,7 @@ def _value_entry(value: Value, epsilon: float) -> Entry:
 
 
 def _printed_mechanism(value: Value) -> Release | None:
-    """Return the mechanism of a published value; None if its parameters or queries are not printed."""
+    """Return the mechanism that gave a published value; None if the paper does not print its parameters or queries."""
     if value.mechanism == PETDL:
         return _PETDL_NOISE
     if value.mechanism not in MECHANISMS or not value.parameters or not value.queries:
