@@ -74,7 +74,7 @@ def records_outside(private: Artefact, *others: Artefact) -> tuple[NDArray[Any],
 
 
 def model_inputs(private: Artefact, pool: Artefact, test: Artefact, encoder: Path | None, seed: int) -> dict[str, Any]:
-    """Return metadata on the inputs of a private model, for its file of results.
+    """Return the metadata that the results of a private model store about the inputs of its training.
 
     The metadata are the digests of the input files, the data set, its split and `seed`.
     """
@@ -96,15 +96,15 @@ def private_features(encoder: Encoder, x: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def check_together(**inputs: Artefact | Sequence[Artefact] | None) -> None:
-    """Raise ArtefactError if the digests stored in a stage's inputs show that they do not belong together.
+    """Raise ArtefactError if the inputs of a stage do not belong together, according to the digests that they store.
 
     An artefact stores the digests of its parents, the artefacts from which it was made. Two inputs belong together if
     one stores the digest of the other, or both store the same digest of a common parent.
 
     Parameters
     ----------
-    inputs : artefacts by their names as parents (`parents` in `LAYOUTS`), such as `pool`; None for an input that is not
-        given
+    inputs : artefact or artefacts of each kind, such as `pool`, by the names in `parents` of `LAYOUTS`; None for an
+        input that is not given
     """
     artefacts = [
         (name, artefact)
@@ -152,7 +152,7 @@ def locate_faults(samples: Artefact) -> Iterator[None]:
 
 
 def check_learner(name: str, learner: Learner, source: Artefact) -> None:
-    """Raise PatebenchError if `learner` predicts NaN for samples of `source`, as after training that diverged.
+    """Raise PatebenchError if `learner` predicts NaN for samples of `source`, for example because training diverged.
 
     Only the first `_CHECKED_SAMPLES` samples are predicted. `name` is the name of the learner in the message.
     """
@@ -225,10 +225,11 @@ def protects_labels_only(source: Artefact) -> bool:
 
 
 def check_pool_protection(pool: Artefact, partition: Artefact | None = None, *, labels_only: bool = False) -> None:
-    """Raise ArtefactError if the pool contradicts what is private: whole samples, or only their labels.
+    """Raise ArtefactError if pool and model differ in what is private: whole samples, or only labels.
 
     A pool of private samples is allowed only if their labels alone are private, as stated by `partition` or
-    `labels_only`. A model that protects only labels (`labels_only`) requires such a pool.
+    `labels_only`. If `labels_only` is True, the model protects only labels, and the pool must consist of private
+    samples.
     """
     drawn = (pool.meta["split"] or {}).get("protects") is not None
     if drawn and not (labels_only or (partition is not None and protects_labels_only(partition))):
@@ -241,9 +242,9 @@ def check_pool_protection(pool: Artefact, partition: Artefact | None = None, *, 
 
 
 def partition_facts(source: Artefact) -> dict[str, Any]:
-    """Return the metadata of labels on the partition of `source`: its strategy, and the changes that it protects.
+    """Return the metadata on a partition that labels store: its strategy, and the kinds of change that it protects.
 
-    `source` is a PARTITION, or a CHUNK or VOTES made with one. The keys are `PARTITION_FACTS`. The values are None for
+    The keys are `PARTITION_FACTS`. `source` is a PARTITION, or a CHUNK or VOTES made with one. The values are None for
     votes without a partition, such as a table.
     """
     rule = {"partition_rule": source.meta["strategy"]} if source.meta["kind"] == PARTITION.kind else {}
@@ -254,8 +255,9 @@ def check_drawn_from(labels: Artefact, source: Artefact, votes: Votes) -> None:
     """Raise ArtefactError if the metadata of LABELS show that the labels were not drawn from `votes`.
 
     `source` is the artefact with these votes. The labels must state the same pool, number of classes, number of
-    teachers, partition and way of voting. Labels with seeded noise also state the digest of their votes. Labels of a
-    release or of secure aggregation do not, so other votes with the same metadata are not detected.
+    teachers, partition and way of voting (such as with abstentions). Labels with seeded noise also state the digest of
+    their votes. Labels of a release or of secure aggregation state no digest, so other votes with the same metadata are
+    not detected.
     """
     stored = {**labels.meta, "teachers": labels.meta.get("ensemble", labels.meta["teachers"])}
     held = {
@@ -277,10 +279,11 @@ def may_abstain(source: Artefact) -> bool:
 
 
 def voting_facts(chunk: Artefact) -> dict[str, Any]:
-    """Return metadata on how records vote in a CHUNK without trained teachers; {} if teachers were trained.
+    """Return metadata on how records vote, for a CHUNK of teachers that are not trained; {} if they are trained.
 
-    Without trained teachers, records vote with their own labels on queries that public features determine. `neighbours`
-    is the number of nearest queries on which each record votes, or None. `weighted` is True if votes have weights.
+    If teachers are not trained, each record votes for its own label, on queries that public features determine.
+    `neighbours` is the number of nearest queries on which each record votes; None if each record votes on one query or,
+    with weights, on all. `weighted` is True if votes have weights.
     """
     model = chunk.meta["model"]
     if model not in MODELS or not on_queries(model):
@@ -317,8 +320,9 @@ class Selected:
     """Queries that were selected in one or several rounds, in order.
 
     `files` are the QUERIES of each round. `positions` (queries,) are the positions of all queries in the pool.
-    `predictions` (queries, classes) are probabilities that students of earlier rounds predict for the queries; zeros
-    before the first student, and None if there was no student.
+    `predictions` (queries, classes) are the class probabilities that the student of each round predicted for the
+    queries of the round. In rounds before the first student they are zeros. If no round had a student, `predictions` is
+    None.
     """
 
     files: list[Artefact]
@@ -329,9 +333,9 @@ class Selected:
 
     @classmethod
     def read(cls, paths: Sequence[Path], votes: Artefact) -> "Selected":
-        """Read the QUERIES files `paths` of successive rounds, and find their queries in `votes`.
+        """Return the queries in the QUERIES files `paths` of successive rounds, with their positions in `votes`.
 
-        If the votes were made in rounds, the rounds of `paths` must be the last ones.
+        If the votes were made in rounds, `paths` must be the files of the last rounds.
         """
         files = [read_arrays(path, QUERIES) for path in paths]
         for file in files:
@@ -368,9 +372,10 @@ def check_distinct(positions: NDArray[np.integer], path: Path) -> None:
 
 
 def _vote_columns(files: Sequence[Artefact], positions: NDArray[np.integer], votes: Artefact) -> NDArray[np.integer]:
-    """Return the column numbers (queries,) of the vote matrix in `votes` for queries at `positions` in the pool.
+    """Return the index (queries,) of each selected query among the queries of `votes`.
 
-    Raises ArtefactError if there are no votes on a query, or if `votes` were made for other `files` of queries.
+    `positions` (queries,) are the positions of the selected queries in the pool, and `files` the QUERIES that contain
+    them. Raises ArtefactError if `votes` lack a query, or were made for other files of queries.
     """
     if "queries_files" not in votes.meta:
         check_whole_pool(votes)
@@ -390,7 +395,10 @@ def _vote_columns(files: Sequence[Artefact], positions: NDArray[np.integer], vot
 
 
 def _predictions(rounds: Sequence[Artefact], classes: int) -> NDArray[np.floating] | None:
-    """Return the student's predictions on the queries of all `rounds`, (queries, classes); None if no round has any."""
+    """Return the students' predictions (queries, classes) on the queries of all `rounds`; None if no round has any.
+
+    The predictions are zeros in rounds before the first student.
+    """
     if not any("predictions" in file.arrays for file in rounds):
         return None
     # Rounds before the first student have none.

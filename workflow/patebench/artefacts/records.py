@@ -44,7 +44,7 @@ P = TypeVar("P", bound=Parameters)
 
 
 def select_entries(path: Path, content: Any, names: Sequence[str]) -> Facts:
-    """Return the entries `names` of `content`; raise ArtefactError about the file `path` if one is missing."""
+    """Return the entries of `content` with the keys `names`; raise ArtefactError about the file `path` without one."""
     for name in names:
         if not isinstance(content, Mapping) or name not in content:
             raise ArtefactError(path, f"it lacks '{name}'")
@@ -52,17 +52,17 @@ def select_entries(path: Path, content: Any, names: Sequence[str]) -> Facts:
 
 
 def select_present(content: Facts, names: Iterable[str]) -> Facts:
-    """Return the entries of `content` among `names`; names that it lacks, as in older artefacts, are left out."""
+    """Return the entries of `content` with keys among `names`; older artefacts may lack some of these keys."""
     return {name: content[name] for name in names if name in content}
 
 
 def split_columns(path: Path, content: Facts) -> Facts:
     """Return the columns of a record that describe the split of an artefact, such as data set, seed and pool.
 
-    `pool` is the size of the pool. `split` is the name of the split. `setting` is the same without the seed, and
-    `beside_pool` without the seed and the size of the pool. `encoder_data` names the public data, besides the pool, on
-    which the encoder was trained. If the samples of the data set are features, `features_data` names the data on which
-    the encoder of these features was trained.
+    `pool` is the number of pool samples. `split` is the slug of the split with its seed, `setting` the slug without the
+    seed, and `beside_pool` the slug without the seed and the size of the pool. `encoder_data` names the public data,
+    besides the pool, on which the encoder was trained. If the samples of the data set are features, `features_data`
+    names the data on which the encoder of these features was trained.
     """
     facts = select_entries(path, content, ("dataset", "seed", "split"))
     cut = _read(path, SplitParameters, facts["split"], "split")
@@ -74,7 +74,7 @@ def split_columns(path: Path, content: Facts) -> Facts:
 
 
 def training_slug(path: Path, content: Facts) -> str:
-    """Return the slug of a model's training parameters, which names them in tables and folders."""
+    """Return the slug that names a model's training parameters in tables and folders."""
     return _training(path, content).slug
 
 
@@ -98,7 +98,7 @@ def baseline_record(path: Path, content: Facts) -> Facts:
 
 
 def naming_record(path: Path, content: Facts) -> Facts:
-    """Return the record (kind "naming") of the public reference, which labels clusters of the pool by true labels."""
+    """Return the record (kind "naming") of the stage name_clusters, which labels clusters by true labels."""
     facts = select_entries(path, content, ("clusters", "accuracy", "accuracy_pool", "matched_accuracy"))
     return {"record": "naming", **split_columns(path, content), **facts, **select_present(content, BESIDE_ACCURACY)}
 
@@ -120,8 +120,8 @@ def private_model_records(path: Path, content: Facts) -> list[Facts]:
 def student_slug(path: Path, content: Facts, *, whole_pool: bool) -> str:
     """Return the slug of a student: its method, its options and, if `whole_pool` is True, its number of queries.
 
-    `whole_pool` is True if queries were not selected in rounds, so that students may learn from different numbers of
-    queries.
+    If the whole pool was labelled, students may be trained on different numbers of queries, so the number is included.
+    If queries were selected in rounds, a student is trained on all of them.
     """
     config = _read(path, StudentParameters, content["config"], "config")
     return config.slug_of(content["queries"]) if whole_pool else config.slug
@@ -130,9 +130,9 @@ def student_slug(path: Path, content: Facts, *, whole_pool: bool) -> str:
 def round_columns(path: Path, content: Mapping[str, Any]) -> Facts:
     """Return the columns of a record that describe the rounds in which queries were selected.
 
-    `rounds` is the slug of the student and of each round's strategy and number of queries. `selection` lists the
-    student, strategy and number of queries of each round. `strategy` and `round` (counted from 0) are those of the last
-    round. Without rounds, `round` is 0 and the other columns are empty.
+    `rounds` is a slug that names the student, and the strategy and number of queries of each round. `selection` is the
+    list of rounds, each with its student, strategy and number of queries. `strategy` and `round` (counted from 0)
+    describe the last round. If there are no rounds, `round` is 0 and the other columns are empty.
     """
     stored = select_entries(path, content, ("rounds",))["rounds"]
     if not isinstance(stored, list):
@@ -248,7 +248,7 @@ def read_releases(
 
 
 def _read_result_of_labels(path: Path, kind: str, released: Sequence[Artefact]) -> tuple[str, Facts]:
-    """Return the digest of the labels on which a file of results of this `kind` is based, and the file's content.
+    """Return the digest of the labels from which the stage `kind` made the file `path`, and the content of this file.
 
     Raises ArtefactError if these labels are not among `released`.
     """

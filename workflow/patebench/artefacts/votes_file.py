@@ -88,7 +88,10 @@ def report_sizes(source: Artefact, votes: Votes) -> None:
 
 
 def _read_table(path: Path, labels: bool, classes: int | None) -> Votes:
-    """Return the votes in a table (.npy, .npz or CSV) of votes among `classes` classes or, without it, of counts."""
+    """Return the votes in the table `path` (.npy, .npz or CSV).
+
+    The table contains votes among `classes` classes if `labels` is True, and otherwise counts.
+    """
     if labels and classes is None:
         raise PatebenchError(
             f"{path}: the number of classes is missing, because a table of votes does not state it; add --classes"
@@ -164,7 +167,7 @@ def _first_bytes(path: Path) -> bytes:
 
 
 def _is_plain_archive(path: Path) -> bool:
-    """Return True if the file is an .npz archive with votes that patebench did not write."""
+    """Return True if the file is an .npz archive that contains votes and was not written by patebench."""
     with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
         return META not in archive.namelist() and _ARRAY in archive.namelist()
     return False
@@ -188,9 +191,9 @@ def _read_array(path: Path) -> NDArray[Any]:
 
 
 def _to_integers(path: Path, array: NDArray[Any], classes: int | None) -> NDArray[np.integer]:
-    """Return the table `array` from `path` as integers: votes among `classes` classes or, if it is None, counts.
+    """Return `array`, read from the file `path`, as integers.
 
-    Raise PatebenchError if the table contains anything else.
+    Raise PatebenchError unless it is a table of votes among `classes` classes or, if `classes` is None, of counts.
     """
     fault, limit = "", classes or MOST_VOTES
     if array.ndim != 2:
