@@ -182,8 +182,8 @@ def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path)
     """Return the ledger in `folder` that contains the release `labels`.
 
     Raise PatebenchError if the labels come from a seed, or if the ledger does not contain the release. Also raise it if
-    the ledger states another mechanism, partition or number of teachers or queries for the release than `labels` and
-    `votes`. `source` is the file of the votes.
+    the entries of the release state another mechanism, parameters, partition, votes or number of teachers or queries
+    than `labels` and `votes`. `source` is the file of `votes`.
     """
     if labels.meta["mode"] != Mode.RELEASE:
         raise PatebenchError("labels from a seed are not a release and are not entered in a ledger; leave out --ledger")
