@@ -67,7 +67,8 @@ class Data:
 class Split:
     """Division of the public data, shuffled by `seed`, into the pool and the test set.
 
-    `parameters` contains the sizes of both. `encoder_file` is the file of the user's own encoder network, or None.
+    `parameters` contains the sizes of pool and test set. `encoder_file` is the path of the user's own encoder network,
+    or None.
     """
 
     data: Data
@@ -80,7 +81,10 @@ class Split:
         return f"{self.data.name}/{slug(('seed', self.seed), self.parameters.slug)}"
 
     def random(self, folder: str) -> Options:
-        """Return the command options `seed` and `stream`, which seed the random numbers of the artefact in `folder`."""
+        """Return the command options `seed` and `stream`, which determine the artefact's random numbers.
+
+        `folder` is the folder of the artefact; the name of the stream is derived from it.
+        """
         return {"seed": self.seed, "stream": stream_name(folder)}
 
 
@@ -91,8 +95,9 @@ class Ensemble:
     Parameters
     ----------
     teachers : number of teachers.
-    partition : assignment of the private samples to the teachers.
-    training : model of the teachers and its training. For imported votes, the model is the name of the votes.
+    partition : strategy that assigns the private samples to the teachers.
+    training : machine-learning model of the teachers and its training. For imported votes, `training.model` is the name
+        of these votes.
     work : number of teachers per training job, and the teachers' outputs to store beside their votes.
     queries : strategy and number of the queries that are selected before any teacher votes. None if the teachers vote
         on the whole pool or in rounds of active learning (see `votes_in_rounds`).
@@ -230,7 +235,7 @@ class LabelSet:
     budget : (ε, δ) at which answering stops, or None to answer all queries.
     round : with active learning, the last round whose queries are labelled; labels of earlier rounds are included. None
         without rounds.
-    aggregators : number of aggregators that share the votes, or None if one party sums them.
+    aggregators : number of parties that sum secret shares of the votes, or None if a single party sums the votes.
     """
 
     ensemble: Ensemble

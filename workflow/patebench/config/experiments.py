@@ -113,7 +113,10 @@ def expand(
 
 @dataclass(frozen=True)
 class _Expansion:
-    """Builder that adds the artefacts of one experiment to `run`, for one number of `selected` queries."""
+    """Builder that adds the artefacts of one experiment to `run`.
+
+    The teachers vote on `selected` queries of the pool or, if `selected` is None, on the whole pool.
+    """
 
     run: Run
     own: Mapping[str, Data]
@@ -121,7 +124,6 @@ class _Expansion:
     experiment: Experiment
     where: str
     settings: ExperimentSettings
-    # Number of queries that the teachers vote on, or None for the whole pool.
     selected: int | None
 
     def add(self, seeds: Sequence[int]) -> None:
@@ -168,7 +170,10 @@ class _Expansion:
             self._audits(settings.audit, label_sets, queries)
 
     def _check_labels_only(self) -> None:
-        """Raise PatebenchError for a setting that is not supported if only labels are private, such as an audit."""
+        """Raise PatebenchError if a setting, such as an audit, is not supported for private labels of public samples.
+
+        Called only for experiments that protect labels alone.
+        """
         self._refuse_in_release(f"{self.where}.protects", "the ledger of releases adds up the ε of whole records")
         for key in _OF_RECORDS:
             if getattr(self.settings, key):
@@ -187,11 +192,11 @@ class _Expansion:
         self.experiment.ensembles[labels.ensemble] = None
 
     def _aggregators(self, mechanism: str) -> int | None:
-        """Return the number of aggregators that share the votes for `mechanism`, or None if one party sums them."""
+        """Return the number of parties that sum secret shares of the votes for `mechanism`; None for a single party."""
         return self.run.aggregators if issubclass(MECHANISMS.load(mechanism), NoiseShares) else None
 
     def _queries(self) -> tuple[int, ...]:
-        """Return the numbers of queries T in ascending order; for each T, ε of the first T queries is computed."""
+        """Return the numbers T for which ε of the first T queries is computed, in ascending order."""
         where, pool = f"{self.where}.accounting.queries", self.selected or self.settings.pool
         wanted = self.settings.accounting.queries or (pool,)
         for path, count in _keyed_values(where, wanted):
@@ -234,11 +239,11 @@ class _Expansion:
                     self._check_not_secure(setting, "answering cannot stop at a budget; leave out accounting.budget")
 
     def _supported_mechanism(self, setting: Setting, teachers: set[int] | None = None) -> Mechanism:
-        """Return the mechanism of `setting`; raise PatebenchError if it does not support this experiment.
+        """Return the mechanism of `setting`; raise PatebenchError if the mechanism does not support this experiment.
 
-        Not every mechanism supports releases, abstaining teachers, weighted votes, or privacy of labels alone. The
-        models of the ensembles determine whether teachers abstain or votes have weights. Only ensembles whose number
-        of teachers is in `teachers` count, by default all.
+        Not every mechanism supports releases, abstaining teachers, weighted votes, or privacy of labels alone. Some
+        models of teachers abstain or give weighted votes. If `teachers` is given, only the models of ensembles with
+        one of these numbers of teachers are checked.
         """
         if self.run.mode is Mode.RELEASE:
             check_releasable(setting.mechanism, MECHANISMS.load(setting.mechanism))
@@ -310,30 +315,30 @@ class _Expansion:
             raise PatebenchError(line, code="release", where=where)
 
     def _check_whole_pool(self, where: str, why: str = "the teachers must vote on the whole pool") -> None:
-        """Raise PatebenchError if teachers vote on selected queries only, so the key `where` cannot be used.
+        """Raise PatebenchError about the key `where` if the teachers vote on selected queries only.
 
-        `why` is the reason in the message.
+        `why` is the reason in the message, such as "the teachers must vote on the whole pool".
         """
         if self.selected:
             line = f"{why}, but {self.where}.queries selects {self.selected} queries; leave out one of the two"
             raise PatebenchError(line, code="queries", where=where)
 
     def _accounted_queries(self, where: str, numbers: Sequence[int] | None, accounted: Sequence[int]) -> Sequence[int]:
-        """Return the numbers of queries for which students or audits are made.
+        """Return the numbers T for which students learn from the first T queries, or audits cover T queries.
 
-        These are `numbers`, the list at the key `queries` of `where`. Without it, the result is the largest number in
-        `accounted`, the numbers of queries for which ε is computed. Raises PatebenchError if one of `numbers` is not
-        in `accounted`.
+        If the key `queries` of `where` is set, these are its values, `numbers`. Raises PatebenchError if one of them is
+        not in `accounted`, the numbers of queries for which ε is computed. If `numbers` is None, the result contains
+        only the largest number in `accounted`.
         """
         for path, count in _keyed_values(f"{where}.queries", numbers or ()):
             check_among(path, count, accounted, "among this experiment's accounting.queries")
         return numbers or (max(accounted),)
 
     def _students(self, label_sets: Sequence[LabelSet], accounted: Sequence[int]) -> None:
-        """Add the students that are trained on `label_sets`.
+        """Add the students of this experiment, each trained on the labels of one of `label_sets`.
 
-        A student uses the labels of the first T queries, where T is one of the numbers in `accounted`, for which ε is
-        known.
+        A student uses the labels of the first T queries. T is in `accounted`, the numbers of queries for which ε is
+        computed.
         """
         for where, settings in _keyed_entries(f"{self.where}.students", self.settings.students):
             parameters = StudentParameters.of(settings)
@@ -559,9 +564,9 @@ def _selections(
     student: StudentParameters,
     mode: Mode,
 ) -> Iterator[Round]:
-    """Yield one round of active learning for each number of queries in `sizes`.
+    """Yield consecutive rounds of active learning; round i selects `sizes[i]` queries.
 
-    If `strategy` needs a student, the first round selects its queries with another strategy.
+    If `strategy` needs a student of an earlier round, the first round uses another strategy, which needs none.
     """
     first = initial_strategy(strategy)
     # Few records may be near a random sample, so prototypes (samples near cluster means) are selected first.
@@ -606,7 +611,8 @@ def _select_ensembles(where: str, teachers: Sequence[int] | None, ensembles: Seq
 def _check_protects(where: str, settings: EnsembleSettings, partition: PartitionParameters) -> None:
     """Raise PatebenchError if `partition` cannot be used in a release.
 
-    It may protect nobody, or its option `every_class` may stop the run and thereby leak which classes a shard lacks.
+    A release refuses strategies that protect neither a record nor an owner. It also refuses the option `every_class`,
+    because a run that stops for a missing class leaks which classes a shard lacks.
     """
     if not PARTITIONS.fact(partition.strategy, "protects"):
         # The strategy is a separate key if there are other settings.

@@ -261,9 +261,9 @@ class LearnerParameters(TrainingParameters):
 
 
 def baseline_slug(training: TrainingParameters, true_labels: int | None) -> str:
-    """Return the folder name of a baseline.
+    """Return the folder name of a baseline, a non-private model.
 
-    It is trained on `true_labels` true labels of the pool or, if this is None, on the private data.
+    The baseline is trained on `true_labels` true labels of the pool or, if this is None, on the private data.
     """
     return slug(("truth", true_labels), training.slug)
 

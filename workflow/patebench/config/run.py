@@ -52,9 +52,10 @@ class Run:
     options : output file → options of its command. For a rule with several outputs, the key is the first output.
     jobs : names of all jobs, such as `stage/folder`.
     chunks : folder of votes → ranges of teacher numbers, such as "0-24"; one job trains the teachers of one range.
-    selections : ensemble → name of the folder of its queries, if they are selected before the teachers vote; a list of
-        one name.
-    uses_features, uses_encoder : files (votes, queries, students, models) made with the pool's features or encoder.
+    selections : ensemble whose queries are selected before the teachers vote → list with the name of the folder of the
+        queries.
+    uses_features : output files (votes, queries, students) whose jobs read the pool's features.
+    uses_encoder : output files (votes, students, models) whose jobs read the encoder of these features.
     label_splits : splits whose pool consists of training samples, of which only the labels are private.
     own_files : data set, split or ensemble → the user's own files that its job reads: samples, an encoder, owners of
         samples, or imported votes.
@@ -63,8 +64,9 @@ class Run:
     gathered : folder of votes → kind of result ("labels", "students" or "distilled") → folders of the results to
         collect, as paths below the folder of votes. The innermost dict serves as an ordered set: its values are None.
     records : kind of record, such as "audits" → files from which figures and tables are made.
-    contents : subject of figures and tables → pairs (data set, value). If the subject is a setting, such as "pool",
-        the pairs contain the values of this setting. For any other subject, such as "students", the value is None.
+    contents : subject of figures and tables → set of pairs (data set with results on the subject, value). If the
+        subject is a setting, such as "pool", `value` is a value of this setting. For any other subject, such as
+        "students", it is None.
     copies : modified data set → built-in data set of which it is a copy.
     modes : labels file → "seeded" or "release".
     warnings : settings that are valid but probably not intended, each with the path of its key.
@@ -119,16 +121,19 @@ class Run:
         return shell_words(self.options[file])
 
     def record_files(self) -> dict[str, list[str]]:
-        """Return the input files of tables and figures by kind: collected, baselines, audits, models."""
+        """Return the input files of tables and figures, as a dict from kind of result to paths.
+
+        The kinds are "collected" (results from one ensemble's votes), "baselines", "audits" and "models".
+        """
         kinds = ("collected", "baselines", "audits", "models")
         return {kind: [f"{self.results}/{path}" for path in self.records.get(kind, [])] for kind in kinds}
 
     def with_content(self, registry: Registry) -> list[str]:
         """Return the names of those figures or tables in `registry` for which this run has results, in the same order.
 
-        A figure or table may list subjects as its fact `needs`. The run must then have results on at least one of them.
-        It may also name a setting, such as "pool", as its fact `varies`. The run must then contain two values of this
-        setting for one data set. A figure or table without these facts is always returned.
+        If a figure or table has the fact `needs`, a list of subjects, the run must have results on at least one subject
+        in the list. If it has the fact `varies`, a setting such as "pool", the run must use two values of the setting
+        for one data set. A figure or table without these facts is always returned.
         """
         return [name for name in registry if self._has_content(registry, name)]
 
@@ -152,7 +157,10 @@ class Run:
         return {variable: str(ledger.get(name) or "") for name, variable in LEDGER_VARIABLES.items()}
 
     def released(self) -> dict[str, list[str]]:
-        """Return the input files of the report's page on released labels, by kind; {} if nothing is released."""
+        """Return the input files of the report's page on released labels, as a dict from kind of file to paths.
+
+        The kinds are "labels", "bounds", "students" and "pools". The dict is empty if nothing is released.
+        """
         if self.mode is not Mode.RELEASE:
             return {}
 
@@ -172,8 +180,8 @@ class Run:
     def check_size_of_delta(self, where: str, delta: float, teachers: int | None) -> None:
         """Check that `delta`, given at the key `where`, is below 1/`teachers`.
 
-        If `teachers` is None, the number is unknown and assumed to be 100. If the check fails, add a warning to the
-        run; in release mode with a known number of teachers, raise PatebenchError.
+        If `teachers` is None, the number of teachers is unknown and assumed to be 100. If δ is larger, a warning is added
+        to the run. In release mode with a known number of teachers, PatebenchError is raised instead.
         """
         if fault := large_delta(delta, teachers):
             if self.mode is Mode.RELEASE and teachers is not None:
@@ -198,7 +206,7 @@ class Run:
         self._add("split", split.name, "pool.npz", {**split.parameters.options(), **split.random(split.name)})
 
     def add_selection(self, split: Split, selection: SelectionParameters) -> str:
-        """Add the job that selects queries from the pool of `split` before any teacher votes; return its folder."""
+        """Add the job that selects queries of `split` before any teacher votes; return the folder of the queries."""
         folder = f"{split.name}/queries/{selection.slug}"
         self._add("select_queries", folder, "queries.npz", {**selection.options(), **split.random(folder)})
         if selects_by_features(selection.strategy):
@@ -234,7 +242,7 @@ class Run:
     def _add_votes(self, ensemble: Ensemble, folder: str) -> None:
         """Add the jobs that train the teachers of `ensemble` and join their votes.
 
-        `folder` is the folder of the ensemble or, if the teachers vote in each round, of a round.
+        The votes are stored in `folder`: that of the ensemble or, if the teachers vote in each round, of the round.
         """
         work, split = ensemble.work, ensemble.split
         options = {
@@ -261,7 +269,7 @@ class Run:
                 self._add_votes(part.ensemble, part.name)
 
     def add_labels(self, labels: LabelSet, queries: Sequence[int], delta: float) -> None:
-        """Add labels, and their bounds on ε at `delta` for each number of queries in `queries`."""
+        """Add a label set and its bounds on ε at `delta`, one for each number of queries in `queries`."""
         self.add_ensemble(labels.ensemble)
         if labels.round:
             self.add_round(labels.round)
@@ -303,7 +311,7 @@ class Run:
     def add_student(self, labels: LabelSet, parameters: StudentParameters, queries: int) -> None:
         """Add a student that is trained on the labels of the first `queries` queries.
 
-        The student of a round of active learning is stored in the folder of its labels, any other in a folder below it.
+        In active learning, the student is stored in the folder of its labels; otherwise, in a folder below that folder.
         """
         split = labels.ensemble.split
         name = labels.name if labels.round else f"{labels.name}/{parameters.slug_of(queries)}"
@@ -392,7 +400,8 @@ class Run:
     def _add_features(self, split: Split, file: str, *file_sets: set[str]) -> None:
         """Add the job that computes the pool's features and stores their encoder.
 
-        The job of the output `file` needs them, so `file` is added to each of `file_sets`, such as `uses_features`.
+        `file` is an output whose job reads the features or the encoder. It is added to each set in `file_sets`, such as
+        `uses_features`.
         """
         network = {}
         if split.encoder_file:
@@ -404,8 +413,8 @@ class Run:
     def _add_collection(self, voters: str, kind: str = "", name: str = "") -> None:
         """Add the job that collects all results made from the votes in the folder `voters` in one file.
 
-        The result in the folder `name`, of the kind "labels", "students" or "distilled", is added to these results. If
-        `kind` and `name` are empty, no result is added.
+        If `kind` is "labels", "students" or "distilled", the job also collects the result of this kind in the folder
+        `name`.
         """
         kinds = self.gathered.setdefault(voters, {})
         below = name.removeprefix(voters).lstrip("/")
@@ -414,9 +423,9 @@ class Run:
         self._add("collect", voters, "collected.json", {}, record_kind="collected")
 
     def _note_subject(self, data: Data, subject: str, value: Any = None) -> None:
-        """Record that `data` has results on `subject`, such as "labels", which figures and tables show.
+        """Record that `data` has results on `subject`, such as "labels", for figures and tables on this subject.
 
-        If the subject is a setting that figures vary, such as "pool", `value` is the value of this setting.
+        If the subject is a setting that figures compare, such as "pool", `value` is its value; otherwise None.
         """
         self.contents.setdefault(subject, set()).add((data.name, value))
 

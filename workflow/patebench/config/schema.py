@@ -50,7 +50,10 @@ def page() -> str:
 
 
 def _simplified(part: Any) -> Any:
-    """Return pydantic's schema `part` in a simpler form for editors, with a single value allowed in place of a list."""
+    """Return `part`, a part of pydantic's JSON schema, in a simpler form for editors.
+
+    In place of a list of numbers, texts or bools, the result also accepts a single value.
+    """
     if isinstance(part, list):
         return [_simplified(entry) for entry in part]
     if not isinstance(part, dict):
@@ -77,7 +80,7 @@ def _either(value: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
 
 
 def _nested_models(heading: str, model: type[Parameters]) -> Iterator[tuple[str, type[Parameters]]]:
-    """Yield pairs of a key and a model: `heading` and `model`, and then all models nested in it."""
+    """Yield a pair (path of the key, pydantic class) for `model`, at the path `heading`, and for each nested model."""
     yield heading, model
     for name, field in model.model_fields.items():
         for inner, suffix in _models(field.annotation):

@@ -258,7 +258,10 @@ class DistilSettings(_OfEnsembles, DistilParameters):
 
 
 def _with_lists(model: type[Parameters], *lists: str) -> type[Parameters]:
-    """Return a copy of the class `model` for configurations: δ is optional, and the parameters `lists` may be lists."""
+    """Return a class with the parameters of the class `model`, for use as a base class of settings in configurations.
+
+    Each parameter named in `lists` may be given as a list of values, and the parameter δ is optional.
+    """
     fields: dict[str, Any] = {}
     for name, field in model.model_fields.items():
         kind: Any = single_kind(field)

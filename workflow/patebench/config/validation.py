@@ -236,7 +236,10 @@ def _check_ensembles(where: str, settings: EnsembleSettings, run: Run, data: Dat
 
 
 def _keyed_models(where: str, settings: Parameters) -> Iterator[tuple[str, str]]:
-    """Yield pairs of key and name for each machine-learning model in `settings`; `where` is the key of `settings`."""
+    """Yield a pair (path of the key `model`, its value) for each machine-learning model in `settings`.
+
+    Nested settings are included. `where` is the path of the key of `settings`.
+    """
     for key in type(settings).model_fields:
         value, path = getattr(settings, key), f"{where}.{key}"
         if key == "model" and value is not None:
@@ -247,7 +250,10 @@ def _keyed_models(where: str, settings: Parameters) -> Iterator[tuple[str, str]]
 
 
 def _check_single_release(run: Run) -> None:
-    """Raise PatebenchError if `run` releases several label sets; their ε adds up, and no total budget is set."""
+    """Raise PatebenchError if `run` releases more than one label set, for runs without a total budget.
+
+    The ε of several releases add up, so they need a total budget.
+    """
     folders: dict[str, set[str]] = {}
     for labels in (labels for experiment in run.experiments for labels in experiment.label_sets):
         # Different data sets count too: without names, two of them may hold the same records.
