@@ -154,15 +154,18 @@ class Bound:
             )
 
     def state_for(self, release: bool) -> "Bound":
-        """Return this bound as it is stated for a release or, if `release` is False, for labels with seeded noise.
+        """Return this bound; if `release` is False, a worst-case bound becomes not `publishable`.
 
-        Seeded noise can be reproduced and subtracted, so it protects nothing: a worst-case bound is then not
-        `publishable`.
+        If `release` is False, the noise is drawn from a seed. Seeded noise can be reproduced and subtracted, so it
+        protects nothing.
         """
         return self if release or self.kind is not Kind.WORST_CASE else replace(self, publishable=False)
 
     def if_added(self) -> "Bound | None":
-        """Return the form of this bound for an added or removed teacher or record; None without such a theorem."""
+        """Return this bound for adding or removing a teacher or record, instead of replacing it.
+
+        Return None if the theorem of the bound has no form for adding or removing.
+        """
         if self.add_or_remove is None:
             return None
         of_record = self.adjacency is Adjacency.REPLACE_RECORD

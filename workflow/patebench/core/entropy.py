@@ -96,7 +96,8 @@ class Rehearsal(Entropy):
     """Source of extreme constants instead of noise, to check all noise scales of a mechanism before it draws noise.
 
     If `most` is True, every noise value is 2⁴⁰ and every uniform number is 0. Otherwise, every noise value is −2⁴⁰ (2⁴⁰
-    if exponential) and every uniform number is 1 − 2⁻⁵³. An invalid scale raises the same error as in `Entropy`.
+    if exponential) and every uniform number is 1 − 2⁻⁵³. An integer from a range is always the smallest one. An invalid
+    scale raises the same error as in `Entropy`.
 
     Run the mechanism once with each value of `most`: whether it draws further noise may depend on whether an earlier
     noisy value exceeds a threshold.
@@ -140,7 +141,10 @@ def discrete_normal(source: Source, scale: float, size: Size) -> Integers:
 
 @lru_cache(maxsize=8)  # teachers share a scale
 def _distribution(scale: float) -> NDArray[np.float64]:
-    """Return Pr[X ≤ x] of discrete Gaussian noise X for all integers x with |x| ≤ 9 · `scale`, rounded up."""
+    """Return Pr[X ≤ x] of discrete Gaussian noise X for the integers x = −m … m, as an array (2m + 1,).
+
+    The noise is truncated to |X| ≤ m, where m is 9 · `scale`, rounded up.
+    """
     x = np.arange(-math.ceil(9 * scale), math.ceil(9 * scale) + 1)
     below = np.cumsum(np.exp(-(x**2) / (2 * scale**2)))
     return below / below[-1]
@@ -155,7 +159,10 @@ def uniform_words(source: Source, size: Size) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class Draws:
-    """Source of a stage's noise: a generator seeded by `seed` and `stream`; the operating system if both are None."""
+    """Source of the noise that a stage draws, either reproducible or for a release.
+
+    It is a generator seeded by `seed` and `stream` or, if both are None, the operating system's entropy.
+    """
 
     seed: int | None = None
     stream: str | None = None
@@ -180,7 +187,7 @@ class Draws:
         return Mode.RELEASE if self.seed is None else Mode.SEEDED
 
     def source(self, *names: str | int) -> Source:
-        """Return the random source for one purpose, such as "masks"; sources for different purposes are independent."""
+        """Return the random source for the purpose `names`, such as "masks"; each purpose has an independent source."""
         return Entropy() if self.seed is None else seeds.generator(self.seed, str(self.stream), *names)
 
 
@@ -196,7 +203,10 @@ def _rounded_up(scale: float) -> float:
 
 
 def _draw_with_opendp(make_measurement: Any, size: Size) -> Integers:
-    """Draw noise of shape `size` with OpenDP; `make_measurement` builds the noise mechanism for an input domain."""
+    """Draw integer noise of shape `size` with OpenDP.
+
+    `make_measurement` is a function from the domain of the mechanism's input to a mechanism that adds the noise.
+    """
     from opendp.domains import atom_domain, vector_domain
     from opendp.mod import enable_features
 

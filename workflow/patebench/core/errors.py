@@ -79,7 +79,7 @@ def located(where: Path | str) -> Iterator[None]:
 
 
 def _fix(path: Path) -> str:
-    """Return advice on a faulty file, which depends on whether patebench wrote it."""
+    """Return advice on a faulty file: recreate it if patebench wrote it, otherwise replace it."""
     if is_own_file(path):
         return "delete the file and run snakemake again to recreate it"
     return (

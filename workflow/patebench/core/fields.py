@@ -141,7 +141,7 @@ def show(value: object) -> str:
 def mistake(hint: str, key: str | None = None, *, code: str = "value") -> PydanticCustomError:
     """Return a pydantic validation error with the message `hint`, to be raised in a validator.
 
-    The error is about the validated value or, if `key` is given, about this entry of a mapping. `Parameters.checked`
+    The error is about the validated value or, if `key` is given, about the entry `key` of the validated mapping. `Parameters.checked`
     converts it to a PatebenchError with this `code`.
     """
     return PydanticCustomError("mistake", "{hint}", {"hint": hint, "key": key, "code": code})
@@ -151,7 +151,7 @@ def mistake(hint: str, key: str | None = None, *, code: str = "value") -> Pydant
 def blamed_on_key(key: str | None = None) -> Iterator[None]:
     """Convert a PatebenchError raised in the block to a pydantic validation error.
 
-    The error is about the validated value or, if `key` is given, about this entry of a mapping.
+    The error is about the validated value or, if `key` is given, about the entry `key` of the validated mapping.
     """
     try:
         yield
@@ -292,7 +292,10 @@ Series = Annotated[tuple[T, ...], Field(min_length=1), BeforeValidator(listed)]
 
 
 def single_kind(field: FieldInfo) -> Any:
-    """Return the type of a model's `field` without None; an `Annotated` type if the field has limits, such as ≥ 1."""
+    """Return the type of `field` for values other than None, such as `int` if the field is declared as `int | None`.
+
+    If the field has limits, such as ≥ 1, the result is an `Annotated` type that contains them.
+    """
     kinds = get_args(field.annotation) if get_origin(field.annotation) in (Union, UnionType) else (field.annotation,)
     kind = next(kind for kind in kinds if kind is not NoneType)
     return Annotated[(kind, *field.metadata)] if field.metadata else kind

@@ -52,7 +52,8 @@ class Field:
 
     `kinds` are NumPy's one-letter kinds of the allowed data types. `dims` names the axes. Axes of the same name have
     equal lengths in all arrays, and a trailing "..." stands for any further axes. `low` is the smallest allowed value.
-    `below` names an integer in the metadata; all values must be smaller than this integer.
+    `below` names an integer in the metadata; all values must be smaller than this integer. `optional` is True if the
+    artefact may lack the array.
     """
 
     kinds: str
@@ -280,7 +281,7 @@ def read_facts(path: Path | str, layout: Layout) -> dict[str, Any]:
 
 
 def read_any_arrays(path: Path | str, layouts: Mapping[str, Layout]) -> Artefact:
-    """Read an array artefact whose kind is a key of `layouts`; raise ArtefactError as `read_arrays` does."""
+    """Read an array artefact of any kind that is a key of `layouts`; raise ArtefactError for other kinds or damage."""
     kind = str(_read_meta(Path(path)).get("kind"))
     if kind not in layouts:
         raise ArtefactError(path, f"it is a file of kind '{kind}', which cannot be used here", _RIGHT, code="kind")
@@ -407,7 +408,7 @@ def _check(path: Path, layout: Layout, arrays: Mapping[str, NDArray[Any]], meta:
 def _fault_of(array: NDArray[Any], field: Field, meta: Mapping[str, Any], lengths: dict[str, int]) -> str | None:
     """Return why `array` does not meet the requirements in `field`, or None if it does.
 
-    `lengths` contains the lengths of the axes named so far; those of `array` are added.
+    `lengths` maps the names of axes of the arrays checked so far to their lengths; the axes of `array` are added.
     """
     if array.dtype.kind not in field.kinds:
         wanted = " or ".join(_KINDS[kind] for kind in field.kinds)

@@ -130,7 +130,11 @@ class Registry:
         return name
 
     def _hint(self, name: object) -> str:
-        """Return a suggestion for an unknown `name`, such as " (did you mean 'lnmax'?)", or "" if none is similar."""
+        """Return a hint for an unknown `name`, such as " (did you mean 'lnmax'?)", or "" if no entry is similar.
+
+        If an entry lists `name` in its fact `also` (other names of the entry), the hint names this entry. Otherwise, it
+        names the entry with the most similar name.
+        """
         others = {word: own for own, facts in self._facts.items() for word in facts.get("also", ())}
         known = others.get(str(name).lower())
         return f" (did you mean '{known}'?)" if known else nearest(name, self)

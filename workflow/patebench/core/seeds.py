@@ -44,7 +44,7 @@ RENAMED: Mapping[str, str] = {}
 def stream_name(folder: str) -> str:
     """Return the name of the random stream of the artefact in `folder`, a path below the results.
 
-    The name is `folder`, with the first spelling of every word that was renamed later (see `RENAMED`). Renaming a
+    The name is `folder`, but with the original spelling of each word that was renamed (see `RENAMED`). Renaming a
     parameter therefore changes no random numbers: if `sigma` is renamed to `std`, the folder `gnmax/std-20` has the
     stream `gnmax/sigma-20`.
     """
