@@ -110,10 +110,11 @@ def _select(part: LabelledSamples, mask: NDArray[np.bool_], path: Path, role: st
 def _note_people(
     owners: NDArray[np.int64], is_in_both: NDArray[np.bool_], paths: Sequence[Path], declared: TableDeclaration
 ) -> str:
-    """Return a note on private records that are left out because their owners also have public records.
+    """Return a note for the user: how many private records are left out because their owners also have public records.
 
-    `owners` (private records,) are the owners, and the mask `is_in_both` is True for records to leave out. `paths` are
-    the public and the private file. Raises ArtefactError if the declaration says to refuse such records.
+    `owners` (private records,) are the owners of the private records. `is_in_both` (private records,) is True for
+    records to leave out. `paths` are the public and the private file. Raises ArtefactError if `declared.people` is
+    "refuse".
     """
     # Public records are never left out, since that would reveal who is in the private part.
     people, records = plural(len(np.unique(owners[is_in_both])), "person"), plural(int(is_in_both.sum()), "record")

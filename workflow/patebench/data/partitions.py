@@ -93,8 +93,8 @@ def protected(strategy: str, own_rows: bool) -> tuple[Sequence[Change], str]:
     """Return the changes that alter at most one shard under the partition `strategy`, and a text that describes them.
 
     `own_rows` is True if each record has an identifying row number. If False, row numbers are positions, and adding or
-    removing a record changes those of other records. A strategy that hashes row numbers then protects only against the
-    changes against which "iid" protects.
+    removing a record changes those of other records. In this case, a strategy that hashes row numbers protects a record
+    only if it is replaced in its place, as the strategy "iid" does.
     """
     if Change.ADD in PARTITIONS.fact(strategy, "protects") and not own_rows:
         strategy = default_strategy(Mode.SEEDED)
@@ -297,10 +297,11 @@ def read_owners(path: Path) -> NDArray[Any]:
 def _swap_conflicts(
     slots: NDArray[Any], mains: NDArray[Any], labels: NDArray[Any], rng: np.random.Generator
 ) -> NDArray[Any]:
-    """Swap teachers of samples at random, so that no teacher gets a sample of its main label; return the new `slots`.
+    """Return a copy of `slots` in which no teacher has a sample of the teacher's main label.
 
-    `slots` (samples,) is the teacher of each sample, `labels` (samples,) the label of each sample, and `mains`
-    (teachers,) the main label of each teacher.
+    `slots` (samples,) contains the teacher of each sample. The teachers of conflicting samples are swapped with those
+    of random other samples. `mains` (teachers,) is the main label of each teacher, and `labels` (samples,) the label of
+    each sample.
     """
     slots = slots.copy()
     for label in np.unique(labels):

@@ -171,10 +171,10 @@ def _feature(column: "pd.Series[Any]") -> str | None:
 
 
 def _round_outwards(low: float, high: float, side: int) -> str:
-    """Return a round bound as text, with a margin of about a tenth of the range from `low` to `high`.
+    """Return a round number as text: an upper bound above `high` if `side` is 1, a lower bound for `low` if it is −1.
 
-    It is an upper bound, above `high`, if `side` is 1, and a lower bound, below `low`, if `side` is −1. A lower bound
-    is negative only if `low` is.
+    The bound leaves a margin of at least a tenth of the range from `low` to `high`. If `low` is not negative, the lower
+    bound is at least 0, so its margin may be smaller.
     """
     width = high - low
     step = 10.0 ** math.floor(math.log10(width)) / 2
