@@ -30,10 +30,11 @@ _LABELINGS, _STEPS = 128, 24
 def read(log_likelihood: Array, clusters: QueryClusters) -> tuple[Integers, Array]:
     """Return the most probable labels of all queries jointly (queries,), and ln Pr[label | table] (queries, classes).
 
-    `log_likelihood` (queries, classes) is ln Pr[row of the table | label], and `clusters` describes the clusters that
-    the queries represent. Pr[label | table] is the mean over all values of β and ρ (see the module), weighted by the
-    likelihood of the table. The joint labels are the most probable ones found for the most likely β and ρ. So they may
-    differ from the labels with the largest Pr[label | table].
+    `log_likelihood` (queries, classes) is ln Pr[row of the table | label of the query]. `clusters` contains the sizes
+    and the nearness of the clusters that the queries represent. Pr[label | table] is a mean over all pairs of values of
+    β and ρ, the parameters of the prior. The mean is weighted by the likelihood of the table. The joint labels are the
+    most probable ones found for the most likely β and ρ. So they may differ from the labels with the largest
+    Pr[label | table].
     """
     rng = np.random.default_rng(0)
     prior = _Labelings(np.zeros_like(log_likelihood), clusters, rng).sample_field()
@@ -44,9 +45,10 @@ def read(log_likelihood: Array, clusters: QueryClusters) -> tuple[Integers, Arra
 
 
 class _Labelings:
-    """Weighted sample of labelings for each field, drawn by sequential Monte Carlo.
+    """Weighted labelings for each field, drawn by sequential Monte Carlo in proportion to likelihood · prior.
 
-    A labeling is one label for each query. A field is the prior of labelings for one pair of values of β and ρ.
+    A labeling is one label for each query. A field is the prior of labelings for one pair of values of β and ρ. Each
+    field has `_LABELINGS` labelings; an axis "labelings" contains those of all fields, one field after another.
     """
 
     def __init__(self, log_likelihood: Array, clusters: QueryClusters, rng: np.random.Generator) -> None:
@@ -75,11 +77,18 @@ class _Labelings:
         return self
 
     def log_sums(self) -> Array:
-        """Return ln of the mean weight of each field's labelings (fields,), which estimates ln of its normaliser."""
+        """Return ln of the mean weight of the labelings of each field (fields,).
+
+        Up to a constant that all fields share, this estimates ln Σ likelihood · unnormalised prior, where the sum is
+        over all possible labelings.
+        """
         return logsumexp(self.log_weight.reshape(-1, _LABELINGS)) - np.log(_LABELINGS)
 
     def log_marginals(self) -> Array:
-        """Return ln Pr[label of a query] under each field (fields, queries, classes), from the sampled labelings."""
+        """Return ln of the probability of each label of each query, for each field (fields, queries, classes).
+
+        The probabilities are estimated from the sampled labelings.
+        """
         shares = self._shares()
         conditional = np.stack([self._log_conditional(q, shares) for q in range(len(self.own))], axis=1)
         weight = self.log_weight.reshape(-1, _LABELINGS)
@@ -93,16 +102,16 @@ class _Labelings:
         return self.labels[first + log_p[first : first + _LABELINGS].argmax()]
 
     def _shares(self) -> Array:
-        """Return the share of the pool with each class as label, for each labeling (labelings, classes)."""
+        """Return the share of the pool in clusters with each label, for each labeling (labelings, classes)."""
         shares = np.zeros((len(self.rows), self.own.shape[1]))
         for q, size in enumerate(self.sizes):
             shares[self.rows, self.labels[:, q]] += size
         return shares
 
     def _match(self, q: Integers, label: Integers) -> Array:
-        """Return the summed nearness of query `q` to all queries with label `label`, for each labeling (labelings,).
+        """Return, for each labeling, the sum of the nearness of one query to all queries with one label (labelings,).
 
-        `q` and `label` are arrays (labelings,), as query and label may differ between labelings.
+        `q` (labelings,) and `label` (labelings,) are the query and the label for each labeling.
         """
         same_label = self.labels[self.rows[:, None], self.neighbours[q]] == label[:, None]
         return np.einsum("ln,ln->l", same_label, self.nearness[q])
@@ -115,7 +124,10 @@ class _Labelings:
         return self.beta * same - self.stiffness * uneven
 
     def _resample(self) -> None:
-        """Resample the labelings of each field whose effective sample size is below half of their number."""
+        """Redraw the labelings of a field in proportion to their weights, and make the weights equal.
+
+        This is done only for fields whose effective sample size is below half the number of labelings.
+        """
         for field, log_weight in enumerate(self.log_weight.reshape(-1, _LABELINGS)):
             total = logsumexp(log_weight)
             share = np.exp(log_weight - total)
@@ -127,9 +139,9 @@ class _Labelings:
                 self.log_weight[of_field] = total - np.log(_LABELINGS)
 
     def _log_conditional(self, q: int, shares: Array) -> Array:
-        """Return ln Pr[label of query `q` | all other labels] for each labeling (labelings, classes).
+        """Return ln Pr[label of query `q` | labels of all other queries] for each labeling (labelings, classes).
 
-        `shares` (labelings, classes) are the class shares of each labeling.
+        `shares` (labelings, classes) is the result of `_shares`: the share of the pool in clusters with each label.
         """
         without, same = shares.copy(), np.zeros_like(shares)
         without[self.rows, self.labels[:, q]] -= self.sizes[q]
@@ -150,7 +162,7 @@ class _Labelings:
             self.labels[:, q] = drawn
 
     def _exchange_labels(self) -> None:
-        """Propose, for each query, to exchange its label with that of a random other query (Metropolis)."""
+        """For each query, propose to exchange its label with that of a random other query (Metropolis step)."""
         # If the field requires equal class shares, only exchanges can change labels.
         shares, queries = self._shares(), len(self.own)
         for first in range(queries if queries > 1 else 0):

@@ -22,7 +22,7 @@ _INITIAL_ACCURACY, _ITERATIONS = 0.9, 10
 
 
 def report_log_likelihood(reports: NDArray[np.integer], facts: Mapping[str, Any]) -> Array:
-    """Return ln Pr[reports on a query | class] (queries, classes), for teachers' reports by a local mechanism.
+    """Return ln Pr[teachers' reports on a query | class of the query] (queries, classes), for a local mechanism.
 
     Parameters
     ----------
@@ -61,9 +61,10 @@ def log_likelihood(reports: NDArray[np.integer], channels: Sequence[Array]) -> A
 
 
 def _expectation_step(reports: NDArray[np.integer], channels: Sequence[Array], accuracy: float) -> tuple[Array, Array]:
-    """Return ln Pr[reports on a query | class] and the expected number of correct votes, both (queries, classes).
+    """Return ln Pr[reports | class of a query] and the expected number of correct votes, both (queries, classes).
 
-    Column y assumes that y is the true class of every query. A teacher votes for it with probability `accuracy`.
+    Column y is computed under the assumption that y is the true class of every query. Each teacher votes for the true
+    class with probability `accuracy`, and for each other class with equal probability.
     """
     classes = len(channels[0])
     log_p, expected_correct = np.zeros((2, reports.shape[1], classes))

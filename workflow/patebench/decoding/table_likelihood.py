@@ -33,9 +33,10 @@ _ITERATIONS, _GUESSED_ROWS = 20, 2.0
 
 @dataclass(frozen=True)
 class Shape:
-    """Candidate for the distribution of a query's votes over the classes, before noise is added.
+    """Pattern of vote counts before noise: the shares of the votes on a query that its class and other classes get.
 
-    `own` is the share of the query's class, `rival` that of one other class, and `other` that of each remaining class.
+    The class of the query gets the share `own`. One other class, the rival, gets the share `rival`. Each remaining
+    class gets the share `other`. All shares are 0 for a query without votes.
     """
 
     own: float
@@ -43,10 +44,10 @@ class Shape:
     other: float
 
     def log_density(self, table: Array, totals: Array, noise: Noise) -> Array:
-        """Return ln Pr[row of the table | class of the query] (queries, classes), if votes have this shape.
+        """Return ln Pr[row of the table | class of the query] (queries, classes), if vote counts have this pattern.
 
-        `table` (queries, classes) are the noisy counts, and `totals` (queries,) the numbers of votes per row, both
-        divided by the noise scale. Each class except the query's is the rival with equal probability.
+        `table` (queries, classes) are the noisy counts, and `totals` (queries,) the numbers of votes on the queries.
+        Both are divided by the noise scale. Each class except that of the query is the rival with equal probability.
         """
         own, rival, other = (noise.log_density(table - share * totals[:, None]) for share in vars(self).values())
         density: Array = other.sum(axis=1, keepdims=True) + own - other
@@ -60,8 +61,8 @@ class Shape:
 def row_log_likelihood(table: NDArray[np.number], noise: Noise, relative_votes: Sequence[Array]) -> Array:
     """Return ln Pr[row of the table | class of the query] (queries, classes), up to a constant per row.
 
-    The number of votes of each row is unknown. Each element of `relative_votes` (queries,) is a guess of these numbers
-    from public data, up to a common factor. The guess and the factor that make the table most likely are used. The
+    The number of votes of each row is unknown. Each array (queries,) in `relative_votes` is a guess of these numbers,
+    up to a factor that all rows share. The result is for the guess and the factor that make the table most likely. The
     scale of `noise` must be above 0.
     """
     scaled, shapes = np.asarray(table, dtype=np.float64) / noise.scale, _shapes(table.shape[1])
@@ -71,17 +72,17 @@ def row_log_likelihood(table: NDArray[np.number], noise: Noise, relative_votes: 
 
 
 def _shapes(classes: int) -> list[Shape]:
-    """Return the candidate shapes for `classes` classes; the last one is for a query without any votes."""
+    """Return the candidate patterns of vote counts for `classes` classes; the last one is for a query without votes."""
     spread = [Shape(own, (1 - own) / (classes - 1), (1 - own) / (classes - 1)) for own in _SHARES]
     with_rival = [Shape(own, 1 - own, 0.0) for own in _SHARES if own < 1 and classes > 2]
     return [*spread, *with_rival, Shape(0.0, 0.0, 0.0)]
 
 
 def _fit_shapes(log_density: Array) -> tuple[float, Array]:
-    """Return the log-likelihood of the table, and ln Pr[row | class] (queries, classes), averaged over shapes.
+    """Return the log-likelihood of the table, and ln Pr[row of the table | class of the query] (queries, classes).
 
-    `log_density` (shapes, queries, classes) is ln Pr[row | class, shape]. The frequencies of the shapes are estimated
-    by EM.
+    A shape is a candidate pattern of vote counts. `log_density` (shapes, queries, classes) is ln Pr[row | class,
+    shape]. The results are averages over the shapes, weighted by their frequencies, which EM estimates.
     """
     shapes, queries, classes = log_density.shape
     rows = logsumexp(log_density) - np.log(classes)  # all classes are equally likely
@@ -107,6 +108,8 @@ def read(
     table: NDArray[np.number], facts: Mapping[str, Any], clusters: QueryClusters | None = None
 ) -> tuple[NDArray[np.int64], Array]:
     """Return the likeliest labels (queries,), and ln Pr[class has most votes | table] (queries, classes), at least −30.
+
+    The label of a query estimates the class that had the most votes before noise was added.
 
     Parameters
     ----------
@@ -148,9 +151,9 @@ def noise_of(facts: Mapping[str, Any]) -> Noise:
 def hidden(labels: NDArray[np.integer], log_likelihood: Array) -> NDArray[np.bool_]:
     """Return a mask (queries,) that is True for labels to leave out, as they are more likely wrong than right.
 
-    `log_likelihood` (queries, classes) is ln of the probability of each class. A label is left out if its probability
-    is below 1/2. Classes with fewer than 3 labels of probability 1/2 or more keep all labels, since doubtful labels
-    help more there than they harm.
+    `labels` and `log_likelihood` (queries, classes) are as returned by `read`. A label is left out if its probability
+    is below 1/2. If a class has fewer than 3 labels of probability 1/2 or more, all its labels are kept, since doubtful
+    labels help more than they harm in such a class.
     """
     doubtful = np.exp(log_likelihood[np.arange(len(labels)), labels]) < _HIDDEN
     sure_labels = np.bincount(labels[~doubtful], minlength=log_likelihood.shape[1])
