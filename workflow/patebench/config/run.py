@@ -180,8 +180,8 @@ class Run:
     def check_size_of_delta(self, where: str, delta: float, teachers: int | None) -> None:
         """Check that `delta`, given at the key `where`, is below 1/`teachers`.
 
-        If `teachers` is None, the number of teachers is unknown and assumed to be 100. If δ is larger, a warning is added
-        to the run. In release mode with a known number of teachers, PatebenchError is raised instead.
+        If `teachers` is None, the number is unknown and assumed to be 100. If the check fails, a warning is added to
+        the run. In release mode with a known number of teachers, PatebenchError is raised instead.
         """
         if fault := large_delta(delta, teachers):
             if self.mode is Mode.RELEASE and teachers is not None:

@@ -141,8 +141,8 @@ def show(value: object) -> str:
 def mistake(hint: str, key: str | None = None, *, code: str = "value") -> PydanticCustomError:
     """Return a pydantic validation error with the message `hint`, to be raised in a validator.
 
-    The error is about the validated value or, if `key` is given, about the entry `key` of the validated mapping. `Parameters.checked`
-    converts it to a PatebenchError with this `code`.
+    The error is about the validated value or, if `key` is given, about the entry `key` of the validated mapping.
+    `Parameters.checked` converts it to a PatebenchError with this `code`.
     """
     return PydanticCustomError("mistake", "{hint}", {"hint": hint, "key": key, "code": code})
 

@@ -281,7 +281,10 @@ def read_facts(path: Path | str, layout: Layout) -> dict[str, Any]:
 
 
 def read_any_arrays(path: Path | str, layouts: Mapping[str, Layout]) -> Artefact:
-    """Read an array artefact of any kind that is a key of `layouts`; raise ArtefactError for other kinds or damage."""
+    """Read an array artefact of any kind that is a key of `layouts`, which maps kinds to layouts.
+
+    Raises ArtefactError for any other kind, and for a file that is damaged or does not fit the layout of its kind.
+    """
     kind = str(_read_meta(Path(path)).get("kind"))
     if kind not in layouts:
         raise ArtefactError(path, f"it is a file of kind '{kind}', which cannot be used here", _RIGHT, code="kind")

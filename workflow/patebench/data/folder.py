@@ -61,9 +61,9 @@ def outline(
     images: ImageParameters | Mapping[str, Any] | str = _AS_THEY_ARE,
     class_names: Sequence[str] | None = None,
 ) -> Outline:
-    """Return how many images there are and their shape, from the names and headers of the files.
+    """Return the numbers of private and public images, the shape of an image and the number of owners, if known.
 
-    Parameters and errors are those of `load`.
+    Only names and headers of the image files are read. Parameters and errors are those of `load`.
     """
     parameters = ImageParameters.read(images, "images")
     private_images, public_images, _ = _list_images(private, public, index, class_names, [])
@@ -320,7 +320,7 @@ def _note_copies(
     public_images: Sequence[_Image],
     public_pixels: NDArray[np.uint8],
 ) -> Iterator[str]:
-    """Yield notes for the user about identical images within one part, and in both parts."""
+    """Yield notes for the user about identical images, within the private or the public images or in both."""
     hashes = hash_samples(private_pixels), hash_samples(public_pixels)
     for part, keys in zip((private_images, public_images), hashes, strict=True):
         counts = Counter(keys.tolist())
