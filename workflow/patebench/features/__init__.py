@@ -164,7 +164,7 @@ class Encoder(ABC):
     @classmethod
     @abstractmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Create the encoder from `arrays` of its file; raise PatebenchError if they are of another kind of encoder."""
+        """Create the encoder from the `arrays` of its file; raise PatebenchError if they belong to another kind."""
 
     def check_shape(self, x: NDArray[Any]) -> None:
         """Raise PatebenchError unless the samples `x` (samples, …) have the encoder's shape."""

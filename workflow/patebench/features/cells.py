@@ -1,7 +1,7 @@
 """Compute the votes of private records on queries from public features, without trained teachers.
 
-Each query is a sample of the public pool. Its cell contains the samples that are nearer to the cell's mean than to the
-mean of any other cell (`centres`).
+Each query is a sample of the public pool. Its centre is the mean of the samples that are nearer to the query than to
+any other query (`centres`). Its cell contains the samples that are nearer to its centre than to any other centre.
 
 With the model `nearest-query`, a private record votes with its own label on the query of its cell, or on its several
 nearest queries. A teacher abstains on all queries for which it has no record. The cells do not depend on labels.
@@ -41,10 +41,10 @@ _LENGTH = 1 - 1e-5
 
 
 def centres(features: NDArray[np.floating], queries: NDArray[np.integer]) -> Array:
-    """Return the mean of the pool's features in the cell of each query (queries × features).
+    """Return the centre of each query (queries × features), the mean of the pool's samples nearest to the query.
 
-    The cell of a query contains the samples of the pool that are nearer to it than to other queries. `features`
-    (samples × features) are the pool's features, and `queries` (queries,) are positions in the pool; both are public.
+    Each sample of the pool belongs to one query, the nearest one. `features` (samples × features) are the pool's
+    features, and `queries` (queries,) are positions in the pool. Both are public.
     """
     start: Array = np.asarray(features, dtype=np.float64)[queries]
     member = nearest(features, start)
@@ -67,10 +67,10 @@ def nearest(vectors: NDArray[np.floating], centres: Array) -> NDArray[np.intp]:
 
 
 def _block_distances(vectors: NDArray[np.floating], points: NDArray[np.floating]) -> Iterator[tuple[slice, Array]]:
-    """Yield, for each block of `vectors`, the slice of its rows and their squared distances (rows, points) to `points`.
+    """Yield, for consecutive blocks of rows of `vectors`, the rows as a slice and their squared distances to `points`.
 
-    Distances are in squared grid units. The squared norm of each vector is left out, as it does not change which points
-    are nearest.
+    Distances are (rows, points), in squared units of the grid (`on_grid`). The squared norm of each vector is
+    subtracted from its distances, as it does not change which points are nearest.
     """
     points = on_grid(points)
     square = np.square(points).sum(axis=1)
@@ -86,17 +86,17 @@ def queries_voted_on(
     queries: NDArray[np.integer],
     neighbours: int | None = None,
 ) -> NDArray[np.intp]:
-    """Return the indices (samples × neighbours) of the queries on which records with these `vectors` vote.
+    """Return the indices (samples × neighbours) of the queries on which records with the features `vectors` vote.
 
-    Each row of the result depends only on its vector and on public data.
+    Each row of the result depends only on the features of one record and on public data.
 
     Parameters
     ----------
-    vectors : (samples, features) array
-    features : (pool, features) array of the pool
-    queries : (queries,) positions in the pool
-    neighbours : number of nearest queries, returned in no particular order; if None, a record votes only on the
-        query of its cell
+    vectors : (samples, features) features of the records
+    features : (pool, features) features of the pool
+    queries : (queries,) positions of the queries in the pool
+    neighbours : number of nearest queries on which a record votes, returned in no particular order; if None, a record
+        votes only on the query whose centre is nearest (`centres`), and the result has one column
     """
     if neighbours is None:
         return nearest(vectors, centres(features, queries))[:, None]
@@ -116,7 +116,7 @@ def nearest_several(vectors: NDArray[np.floating], points: NDArray[np.floating],
 
 
 def on_grid(vectors: NDArray[np.floating]) -> Array:
-    """Return `vectors`, of at most length 1, rounded to integers in units of 2⁻²⁰, so that inner products are exact."""
+    """Round `vectors` to integers in units of 2⁻²⁰; inner products are then exact if vectors have at most length 1."""
     return np.rint(np.asarray(vectors, dtype=np.float64) * _GRID)
 
 
@@ -144,12 +144,12 @@ def record_votes(
 
 @dataclass(frozen=True, eq=False)
 class Directions:
-    """Map from the features of a record to the weights of its votes, one per query (model `feature-votes`).
+    """Map from the features of a record to the weights of its votes, one weight per query (model `feature-votes`).
 
-    `mean` (features,) is subtracted from the features. The result is projected on the principal axes `axes` (features,
-    queries − 1), scaled to a common length and extended by a constant (`along`). The orthogonal matrix `rotation`
-    (queries, queries) maps these numbers to weights. All three arrays contain integers in units of 2⁻²⁰, so sums are
-    exact in any order.
+    The map has two steps. First, `mean` (features,) is subtracted from the features, their coordinates along the
+    principal axes `axes` (features, queries − 1) are scaled to a common length, and a constant is appended (`along`).
+    Then the orthogonal matrix `rotation` (queries, queries) turns these coordinates into weights. All three arrays
+    contain integers in units of 2⁻²⁰, so sums are exact in any order.
     """
 
     mean: Array
@@ -160,8 +160,8 @@ class Directions:
     def of(cls, features: NDArray[np.floating], queries: NDArray[np.integer]) -> Self:
         """Return the map to weights on `queries`, computed from the `features` (samples, features) of the pool.
 
-        `queries` (queries,) are positions in the pool. Raises PatebenchError if the features have too few principal
-        axes.
+        `queries` (queries,) are positions in the pool. Raises PatebenchError if the features have fewer than queries −
+        1 principal axes with a variance above rounding.
         """
         grid = on_grid(features)
         mean = np.rint(grid.mean(axis=0))
@@ -187,14 +187,15 @@ class Directions:
         return quantised(np.rint(self.along(vectors) * _GRID) @ self.rotation / _GRID**2 * _LENGTH)
 
     def votes(self, vectors: NDArray[np.floating]) -> Array:
-        """Return the result of `weights` as real numbers (samples, queries); each row has an L2 norm of at most 1."""
+        """Return the `weights` of records with `vectors` as real numbers (samples, queries); each row has L2 norm ≤ 1."""
         return self.weights(vectors) / UNIT
 
     def along(self, vectors: NDArray[np.floating]) -> Array:
-        """Return the vectors (samples, queries) that `rotation` maps to the weights of `vectors` (samples, features).
+        """Return the coordinates (samples, queries) of `vectors` (samples, features) before their rotation to weights.
 
-        Each vector contains the queries − 1 coordinates along `axes`, scaled to length √(1 − c²), and then the constant
-        c = `_CONSTANT`. Its length is 1, or less for a vector that equals `mean`.
+        The first queries − 1 coordinates of a vector are those along `axes`, scaled to length √(1 − c²). The last
+        coordinate is the constant c = `_CONSTANT`. The length of a row is 1, or less if the vector equals `mean` up to
+        rounding.
         """
         along = np.rint((on_grid(vectors) - self.mean) @ self.axes / _GRID)
         length = np.sqrt(np.square(along).sum(axis=1, keepdims=True)) / np.sqrt(1 - _CONSTANT**2)
@@ -202,8 +203,9 @@ class Directions:
 
     @property
     def total(self) -> Array:
-        """Return the vector (queries,) for which `total @ table` is the number of records of each class.
+        """Return the vector (queries,) by which a table of votes is multiplied to count the records of each class.
 
-        `table` (queries, classes) is the sum of the weighted votes of all records.
+        `table` (queries, classes) is the sum of the weighted votes of all records. The product `total @ table`
+        (classes,) is the number of records of each class.
         """
         return self.rotation[-1] / _GRID / _CONSTANT / _LENGTH

@@ -92,7 +92,7 @@ class ContrastEncoder(Encoder):
         return encoder
 
     def _tensors(self) -> list[tuple[str, list[Tensor]]]:
-        """Return the name of each learnt array, and the tensors whose numbers it contains."""
+        """Return the name of each learnt array in the encoder's file, and the tensors that are stored in the array."""
         standardise = self.standardise
         return [
             ("weights", list(self.net.parameters())), ("mean", [standardise.mean]), ("spread", [standardise.spread]),

@@ -34,9 +34,10 @@ Array = NDArray[np.float64]
 class GraphEncoder(Encoder):
     """Encoder that smooths contrastive features by a random walk on the pool's graph of nearest neighbours.
 
-    The encoder `base` computes the contrastive features. `anchors` (samples, features) are these features for the
-    samples of the pool, and `smoothed` (samples, features) are the pool's features after the walk. The features of any
-    sample are the mean of `smoothed` over the pool's samples with the nearest anchors.
+    The encoder `base` computes contrastive features. `anchors` (samples, features) are the contrastive features of the
+    pool, and `smoothed` (samples, features) are the pool's features after the walk. To encode a sample, the anchors
+    nearest to its contrastive features are searched. The mean of the rows of `smoothed` for these anchors are its
+    features.
     """
 
     kind = "graph"
@@ -69,7 +70,7 @@ class GraphEncoder(Encoder):
         return self._average_neighbours(self.base.features_alone(x, report))
 
     def _average_neighbours(self, vectors: Array) -> Array:
-        """Return the mean of `smoothed` over the nearest samples of the pool, for each of `vectors`.
+        """Return, for each of `vectors`, the mean of `smoothed` over the samples of the pool with the nearest anchors.
 
         `vectors` and the result are (vectors, features). `vectors` are features computed by the encoder `base`.
         """

@@ -101,8 +101,9 @@ class PatchEncoder(Encoder):
     def _filters(self) -> tuple[Tensor, Tensor]:
         """Return `weights` (inputs, 2 · clusters) and `offset` (2 · clusters,), which compare patches with clusters.
 
-        For patches (patches, inputs), `patches @ weights + offset` are the inner products of the whitened patches with
-        the centres of the clusters, followed by those with the centres' mirror images.
+        For `patches` (patches, inputs), `patches @ weights + offset` has the shape (patches, 2 · clusters). It contains
+        the inner products of each whitened patch with the centres of the clusters, and then with the mirror images of
+        the centres.
         """
         both = torch.cat([self.clusters, _mirror(self.clusters, self.shape[0])])
         weights = self.whitening @ both.T

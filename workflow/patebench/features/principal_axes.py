@@ -57,8 +57,8 @@ class PrincipalAxes:
     def arrays(self, shape: tuple[int, ...], *others: Tensor) -> dict[str, NDArray[Any]]:
         """Return the arrays, by name, that an encoder with these axes stores in its file.
 
-        The array "weights" contains the numbers of all tensors in `others`, followed by those of `axes`. `shape` is the
-        shape of a sample.
+        The array "weights" contains the numbers of `others`, further tensors of the encoder, and then those of `axes`.
+        The arrays "mean" and "spread" are those of this map. The array "shape" is `shape`, the shape of a sample.
         """
         weights = torch.cat([part.reshape(-1) for part in (*others, self.axes)]).numpy()
         scaling = {"mean": self.mean.numpy(), "spread": self.spread.numpy()}
@@ -66,10 +66,10 @@ class PrincipalAxes:
 
     @classmethod
     def of(cls, axes: Tensor, arrays: Mapping[str, NDArray[Any]], numbers: int, kind: str) -> Self:
-        """Restore the map from `arrays` of an encoder's file, which contain "mean" and "spread".
+        """Return the map with these `axes`, and with the "mean" and "spread" in the `arrays` of an encoder's file.
 
-        `axes` are the flattened axes, and `numbers` is how many numbers describe a sample. Raises PatebenchError, which
-        names the encoder `kind`, if the sizes of the arrays are wrong.
+        `axes` are flattened: one vector, from the array "weights" of the file. A sample is described by `numbers`
+        numbers. Raises PatebenchError, which names the encoder `kind`, if the sizes of the arrays are wrong.
         """
         mean, spread = torch.from_numpy(arrays["mean"]), torch.from_numpy(arrays["spread"])
         if not len(mean) == len(spread) == numbers or not len(axes) or len(axes) % numbers:

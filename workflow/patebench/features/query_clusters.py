@@ -91,10 +91,11 @@ class Clustering:
 class Choice:
     """Result of `choose`: the number of `clusters` to query, and the clusterings that were compared.
 
-    `looked_at` are the compared clusterings, in ascending number of clusters. `clusters` is the largest of these
-    numbers at which the clustering's `hidden` is at most `HIDDEN`. If there is none, `enough` is False, and `clusters`
-    is the smallest number compared. `teachers` is the number of teachers with one vote each, and `sigma` the standard
-    deviation of the noise on a count.
+    `looked_at` are the compared clusterings, in ascending number of clusters. A clustering is acceptable if noise hides
+    few labels: its `hidden` is at most `HIDDEN`. If some clustering is acceptable, `enough` is True, and `clusters` is
+    the largest number of clusters of an acceptable one. Otherwise, `enough` is False, and `clusters` is the smallest
+    number compared. `teachers` is the number of teachers with one vote each, and `sigma` the standard deviation of the
+    noise on a count.
     """
 
     clusters: int
@@ -138,9 +139,11 @@ class QueryClusters:
 
     `sizes` (queries,) is the share of the pool in each cluster. `nearness` (queries, queries) is between 0 and 1. For
     clusters A and B, it is the mean of two shares: of the samples of A whose second nearest cluster is B, and of the
-    samples of B whose second nearest cluster is A. `put` (queries,) is the share of the pool in each cluster at the
-    time when teachers voted on its query, or None if it equals `sizes`. The two differ if queries are selected in
-    rounds, because clusters of later rounds take samples from earlier clusters.
+    samples of B whose second nearest cluster is A.
+
+    If queries are selected in rounds, clusters of later rounds take samples from earlier clusters. `put` (queries,) is
+    the share of the pool that each cluster had in the round in which teachers voted on its query. None means that the
+    shares equal `sizes`.
     """
 
     sizes: Array
