@@ -33,9 +33,10 @@ def clip_factors(norms: Tensor, clip: float) -> Tensor:
 
 
 def without_dropped(gradients: Tensor, factors: Tensor) -> Tensor:
-    """Return `gradients` (samples, weights) with zeros in each row whose factor in `factors` (samples,) is 0.
+    """Return `gradients` (samples, weights) in which each row with a clipping factor of 0 is replaced by zeros.
 
-    A product with the factor is not enough, because 0 · NaN and 0 · ∞ are NaN.
+    `factors` (samples,) are those of `clip_factors`, which are 0 for gradients that are not finite. Multiplying by the
+    factor is not enough, because 0 · NaN and 0 · ∞ are NaN.
     """
     return gradients if bool((factors > 0).all()) else torch.where(factors[:, None] > 0, gradients, 0.0)
 

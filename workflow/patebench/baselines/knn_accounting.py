@@ -55,16 +55,16 @@ class KNNSettings:
 
     @property
     def tests(self) -> SubsampledGaussian:
-        """Return the subsampled Gaussian mechanism that tests all queries, with one step per query.
+        """Return the mechanism that makes all tests: the subsampled Gaussian mechanism, with one step per query.
 
-        Their noise multiplier is σ₁/Δ, where Δ = `TEST` is the L2 sensitivity of the largest count.
+        The noise multiplier is σ₁/Δ, where Δ = `TEST` is the L2 sensitivity of the largest count.
         """
         return SubsampledGaussian(self.sigma1 / TEST, self.rate, self.queries)
 
     def answered(self, answers: int) -> SubsampledGaussian:
-        """Return the subsampled Gaussian mechanism that releases `answers` answers, with one step per answer.
+        """Return the mechanism that releases `answers` answers: the subsampled Gaussian mechanism, one step per answer.
 
-        Their noise multiplier is σ₂/Δ, where Δ = `ANSWER` is the L2 sensitivity of all counts of a query.
+        The noise multiplier is σ₂/Δ, where Δ = `ANSWER` is the L2 sensitivity of all counts of a query.
         """
         return SubsampledGaussian(self.sigma2 / ANSWER, self.rate, answers)
 
@@ -78,9 +78,9 @@ def sound(settings: KNNSettings, delta: float, steps_taken: Sequence[SubsampledG
     """Return a proven bound on the ε of Private-kNN at `delta`, for all tests and the maximum number of answers.
 
     The bound holds for `sound_labels`, which draws a new Poisson subset for each test and answer. It does not use the
-    number of queries that were answered, which is private. `steps_taken` are the tests and the answers that
-    `sound_labels` has counted. Raises PatebenchError if their noise or rate differs from the one in `settings`, or if
-    there are more than the bound assumes.
+    number of queries that were answered, which is private. `steps_taken` is the pair of mechanisms that `sound_labels`
+    returned, for tests and for answers. Raises PatebenchError if their noise or rate differs from the one in
+    `settings`, or if they have more steps than the bound assumes.
     """
     stated = (settings.tests, settings.answered(settings.most))
     for taken, assumed in zip(steps_taken, stated, strict=False):
@@ -95,9 +95,9 @@ def sound(settings: KNNSettings, delta: float, steps_taken: Sequence[SubsampledG
 def claimed(settings: KNNSettings, answered: int, delta: float) -> Bound:
     """Return the ε at `delta` that the authors' code states if `answered` queries are answered; it is not proven.
 
-    The code states ε for a separate Poisson subset per test and per answer. It adds up their Rényi divergences and
-    converts the sum by Mironov 2017, Proposition 3. But it draws subsets of a fixed size, and uses one subset for a
-    test and its answer.
+    The statement assumes a separate Poisson subset per test and per answer. The Rényi divergences of all tests and
+    answers are added up, and the sum is converted by Mironov 2017, Proposition 3. However, the authors' code draws
+    subsets of a fixed size, and uses one subset for a test and its answer.
     """
     check_delta(delta)
     curve = _renyi(settings.tests) + _renyi(settings.answered(answered))
@@ -119,7 +119,7 @@ def claimed(settings: KNNSettings, answered: int, delta: float) -> Bound:
 
 
 def _renyi(steps: SubsampledGaussian) -> Array:
-    """Return the Rényi divergence of all `steps` together at each order in `_ORDERS`."""
+    """Return the Rényi divergence of the whole mechanism `steps` at each order in `_ORDERS`."""
     if steps.steps == 0:
         return np.zeros(len(_ORDERS))
     if steps.noise == 0:
@@ -129,7 +129,7 @@ def _renyi(steps: SubsampledGaussian) -> Array:
 
 
 def _log_moment(steps: SubsampledGaussian, order: float) -> float:
-    """Return (α − 1) times the Rényi divergence of order α = `order` of one of the `steps`."""
+    """Return (α − 1) times the Rényi divergence of one step of the mechanism `steps` at α = `order`."""
     from scipy.special import gammaln, logsumexp
 
     # ln Σ_j C(α, j) (1 − γ)^(α − j) γ^j e^(j(j − 1)/2σ²) for rate γ, noise σ and order α, exact at integer orders

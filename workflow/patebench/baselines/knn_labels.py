@@ -70,8 +70,8 @@ def sound_labels(
     All queries are tested. Those that passed are then answered in order, up to the maximum number of answers. `sampler`
     draws a new subset for every test and answer, and `rng` the noise.
 
-    The labels are (queries,), with −1 for unanswered queries. The steps are a pair, tests and answers, each with noise
-    multiplier, sampling rate and number. They are counted when taken, so the account is based on what was computed.
+    The labels are (queries,), with −1 for unanswered queries. The steps are two mechanisms, one for the tests and one
+    for the answers. Each contains the noise multiplier, the sampling rate and the number of steps that were taken.
     """
     tests = NoisySteps(sampler, len(votes), noise=settings.sigma1 / TEST, clip=TEST, rng=rng)
     answers = NoisySteps(sampler, len(votes), noise=settings.sigma2 / ANSWER, clip=ANSWER, rng=rng)
@@ -90,7 +90,7 @@ def sound_labels(
 def _largest_count(votes: NearestVotes, query: int, positions: Tensor, clip: float) -> Tensor:
     """Return the largest vote count on `query` of the records at `positions`.
 
-    One added or removed record changes the largest count by at most 1, the value of `clip` in a test.
+    One added or removed record changes the largest count by at most 1 (`TEST`). `clip` is not used.
     """
     return _vote_counts(votes, query, positions, clip).max()
 
@@ -98,7 +98,7 @@ def _largest_count(votes: NearestVotes, query: int, positions: Tensor, clip: flo
 def _vote_counts(votes: NearestVotes, query: int, positions: Tensor, clip: float) -> Tensor:
     """Return the vote counts (classes,) on `query` of the records at `positions`.
 
-    One added or removed record changes them by at most √2 in L2 norm, the value of `clip` in an answer.
+    One added or removed record changes the counts by at most √2 in L2 norm (`ANSWER`). `clip` is not used.
     """
     return torch.from_numpy(votes.counts(query, positions.numpy())).double()
 

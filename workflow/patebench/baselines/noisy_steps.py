@@ -73,10 +73,11 @@ class NoisySteps:
         return total / self._clip + self._noise * normal
 
     def spent(self) -> SubsampledGaussian:
-        """Return noise multiplier, sampling rate and number of the steps taken so far, for the accountant.
+        """Return the mechanism of all steps taken so far: their noise multiplier, sampling rate and number.
 
-        Raises PatebenchError if the drawn batches contradict Poisson sampling at the stated rate. This test uses only
-        the positions that the sampler drew, not the samples themselves.
+        The accountant computes ε from this mechanism. Raises PatebenchError if the drawn batches contradict Poisson
+        sampling at the stated rate. This test uses only the positions that the sampler drew, not the samples
+        themselves.
         """
         if self._rate != self._sampler.rate:
             raise PatebenchError(

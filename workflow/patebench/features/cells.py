@@ -146,10 +146,10 @@ def record_votes(
 class Directions:
     """Map from the features of a record to the weights of its votes, one weight per query (model `feature-votes`).
 
-    The map has two steps. First, `mean` (features,) is subtracted from the features, their coordinates along the
-    principal axes `axes` (features, queries − 1) are scaled to a common length, and a constant is appended (`along`).
-    Then the orthogonal matrix `rotation` (queries, queries) turns these coordinates into weights. All three arrays
-    contain integers in units of 2⁻²⁰, so sums are exact in any order.
+    The map has two steps. First, `along` subtracts `mean` (features,) from the features, computes the coordinates along
+    the principal axes `axes` (features, queries − 1), scales them to a common length, and appends a constant. Then the
+    orthogonal matrix `rotation` (queries, queries) turns these coordinates into weights. All three arrays contain
+    integers in units of 2⁻²⁰, so sums are exact in any order.
     """
 
     mean: Array
@@ -160,8 +160,8 @@ class Directions:
     def of(cls, features: NDArray[np.floating], queries: NDArray[np.integer]) -> Self:
         """Return the map to weights on `queries`, computed from the `features` (samples, features) of the pool.
 
-        `queries` (queries,) are positions in the pool. Raises PatebenchError if the features have fewer than queries −
-        1 principal axes with a variance above rounding.
+        `queries` (queries,) are positions in the pool. If there are n queries, the features must have at least n − 1
+        principal axes with a variance above rounding; otherwise PatebenchError is raised.
         """
         grid = on_grid(features)
         mean = np.rint(grid.mean(axis=0))
@@ -187,7 +187,7 @@ class Directions:
         return quantised(np.rint(self.along(vectors) * _GRID) @ self.rotation / _GRID**2 * _LENGTH)
 
     def votes(self, vectors: NDArray[np.floating]) -> Array:
-        """Return the `weights` of records with `vectors` as real numbers (samples, queries); each row has L2 norm ≤ 1."""
+        """Return the `weights` of records with `vectors` as real numbers (samples, queries); rows have L2 norm ≤ 1."""
         return self.weights(vectors) / UNIT
 
     def along(self, vectors: NDArray[np.floating]) -> Array:

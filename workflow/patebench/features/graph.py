@@ -35,9 +35,8 @@ class GraphEncoder(Encoder):
     """Encoder that smooths contrastive features by a random walk on the pool's graph of nearest neighbours.
 
     The encoder `base` computes contrastive features. `anchors` (samples, features) are the contrastive features of the
-    pool, and `smoothed` (samples, features) are the pool's features after the walk. To encode a sample, the anchors
-    nearest to its contrastive features are searched. The mean of the rows of `smoothed` for these anchors are its
-    features.
+    pool, and `smoothed` (samples, features) are the pool's features after the walk. The features of any sample are a
+    mean of rows of `smoothed`, for the samples of the pool whose anchors are nearest to its contrastive features.
     """
 
     kind = "graph"

@@ -26,11 +26,11 @@ def random_affine(x: Tensor, recipe: Recipe, rng: torch.Generator, *, fill: floa
 
 
 def draw(samples: int, recipe: Recipe, rng: torch.Generator) -> Tensor:
-    """Draw the random numbers by which `move` changes `samples` images; return them as (samples, 6) or (samples, 56).
+    """Return random numbers (samples, 6) or (samples, 56), by which `move` distorts `samples` images.
 
-    The first 6 numbers of an image, uniform on [−1, 1), define an affine map. If `recipe.bend` is positive, 50 standard
-    normal numbers follow, which define a smooth distortion. All are drawn on the CPU, so images are changed alike on
-    every device.
+    The first 6 numbers of a row, uniform on [−1, 1), define the affine map of an image. If `recipe.bend` is positive,
+    50 standard normal numbers follow, which define a smooth distortion. All are drawn on the CPU, so images are changed
+    alike on every device.
     """
     uniform = torch.rand((_AFFINE, samples), generator=rng).T * 2 - 1
     if not recipe.bend:
@@ -59,7 +59,11 @@ def move(x: Tensor, draws: Tensor, recipe: Recipe, *, fill: float | Tensor) -> T
 
 
 def _displacements(draws: Tensor, size: list[int], deviation: float) -> Tensor:
-    """Return smooth displacements of all pixels (samples, height, width, 2), defined by the random numbers `draws`."""
+    """Return smooth displacements (samples, height, width, 2) of the pixels of images of this `size` (height, width).
+
+    `draws` (samples, 50) are standard normal numbers. `deviation` is the standard deviation of the displacements, as a
+    fraction of the image's size.
+    """
     # Displacements are in units of half the image's size; `deviation` is a fraction of the whole size.
     points = 2 * deviation * draws.reshape(-1, 2, _POINTS, _POINTS)
     down, across = (_cubic_matrix(length).to(points.device) for length in size)

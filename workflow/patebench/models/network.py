@@ -215,10 +215,10 @@ def steps(samples: int, recipe: Recipe) -> int:
 
 
 def shuffle(samples: int, recipe: Recipe, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return the random order (samples,) of the samples in one epoch, and random numbers for their augmentation.
+    """Return a random order (samples,) of the samples in one epoch, and random numbers (samples, numbers).
 
-    Row i of the random numbers (samples, numbers) is for the i-th sample in this order; see `augment.draw`. Without
-    augmentation, there are none: (samples, 0).
+    Row i of the random numbers is for the augmentation of the i-th sample in this order (see `augment.draw`). If the
+    recipe does not augment samples, the random numbers are (samples, 0).
     """
     order = torch.randperm(samples, generator=rng)
     return order, draw(samples, recipe, rng) if recipe.augments else torch.empty(samples, 0)

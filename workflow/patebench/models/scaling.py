@@ -49,8 +49,9 @@ class Standardise(nn.Module):
     """Module that standardises samples by the mean and standard deviation of the training samples `x`.
 
     Both are computed per channel of images (samples, channels, height, width) or per feature of tables (samples,
-    features). For a teacher, `x` is its own shard. The deviation of a constant channel or feature is replaced by at
-    least 1, and results are clipped to ±`LIMIT`. Tables are computed in double precision, images in single precision.
+    features). For a teacher, `x` is the teacher's shard. The divisor of a channel or feature that is constant up to
+    rounding is at least 1. Results are clipped to ±`LIMIT`. Tables are computed in double precision, images in single
+    precision.
     """
 
     mean: Tensor
@@ -80,7 +81,7 @@ def standardised(x: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
 
 
 def _channel_scaling(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the means and the divisors of the channels of images `x`, each (1, channels, 1, 1)."""
+    """Return the mean and the divisor (standard deviation) of each channel of images `x`, both (1, channels, 1, 1)."""
     x, axes = x.float(), (0, 2, 3)
     mean, deviation = x.mean(axes, keepdim=True), x.std(axes, keepdim=True, correction=0)
     constant = (x.amax(axes, keepdim=True) == x.amin(axes, keepdim=True)) | (deviation <= ROUNDING * mean.abs())
@@ -88,7 +89,7 @@ def _channel_scaling(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _column_scaling(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the means and the divisors of the columns of a table `x`, each (1, features)."""
+    """Return the mean and the divisor (standard deviation) of each column of a table `x`, both (1, features)."""
     columns = Columns.of(x.cpu().numpy())
     mean, scale = (torch.from_numpy(values)[None].to(x.device) for values in (columns.mean, columns.scale))
     return mean, scale

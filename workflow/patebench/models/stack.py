@@ -54,9 +54,11 @@ class Stack:
     """Networks that are trained together, one for each of `shards` and `seeds`.
 
     All networks have the architecture and recipe of `template`. All shards must have the same number of training steps;
-    otherwise ValueError is raised. The methods return results only for the networks at the positions `shown`, by
-    default all. The other networks are placeholders, trained on dummy samples. They make the number of networks in a
-    stack independent of the sizes of shards, which may be private.
+    otherwise ValueError is raised.
+
+    `shown` are the positions of the networks for which the methods return results, by default all. The networks at all
+    other positions are placeholders, trained on dummy samples. With placeholders, the number of networks in a stack
+    does not depend on the sizes of shards, which may be private.
     """
 
     def __init__(
@@ -190,7 +192,7 @@ def _stacked(template: Network, shape: tuple[int, ...], seeds: Sequence[int]) ->
 
 
 class _Finite(torch.autograd.Function):
-    """Identity function that replaces NaN and ∞ by finite numbers: in the gradient if `backward`, else in the input."""
+    """Function x ↦ x that replaces NaN and ∞ by finite numbers: in the gradient if `backward`, else in x itself."""
 
     generate_vmap_rule = True
 

@@ -77,19 +77,20 @@ class Form(ABC):
 
     @abstractmethod
     def releases(self, settings: Settings, samples: int) -> dict[Summand, int]:
-        """Return how many noisy sums a training on `samples` public samples releases, for each kind of sum.
+        """Return the number of noisy sums that training on `samples` public samples releases, for each kind of sum.
 
-        The key, a `Summand`, says what the teachers sum up, such as their class probabilities.
+        The key, a `Summand`, is the kind of vector that each teacher contributes to the sum, such as vectors without
+        negative entries.
         """
 
     @abstractmethod
     def gradients(
         self, student: PetdlStudent, knowledge: Knowledge, settings: Settings, rng: torch.Generator
     ) -> tuple[Backward, Backward]:
-        """Return two functions, for hint learning and distillation, that set the gradients of `student` for a batch.
+        """Return two functions that set the gradients of `student` for a batch: for hint learning and for distillation.
 
-        They are called with the samples of the batch and their positions in the pool. `knowledge` contains the
-        teachers' outputs, and `rng` draws all noise.
+        Both functions take the samples of the batch and their positions in the pool. `knowledge` contains the teachers'
+        outputs, and `rng` draws all noise.
         """
 
     def clip_of(self, summand: Summand, settings: Settings) -> float:

@@ -35,7 +35,8 @@ class Summand(Enum):
 def mu(noise: float, releases: dict[Summand, int]) -> float:
     """Return the GDP parameter μ of all noisy sums in `releases` together; ∞ without noise.
 
-    `releases` maps kinds of vectors to numbers of sums. `noise` is the standard deviation divided by the clipping norm.
+    `releases` maps each kind of vector to the number of sums of this kind. `noise` is the standard deviation divided by
+    the clipping norm.
     """
     squared_sensitivity = sum(release.value * count for release, count in releases.items())
     if squared_sensitivity == 0:
@@ -46,7 +47,8 @@ def mu(noise: float, releases: dict[Summand, int]) -> float:
 def epsilon(noise: float, releases: dict[Summand, int], delta: float) -> float:
     """Return the ε of all noisy sums in `releases` together at `delta`, rounded up.
 
-    `releases` maps kinds of vectors to numbers of sums. `noise` is the standard deviation divided by the clipping norm.
+    `releases` maps each kind of vector to the number of sums of this kind. `noise` is the standard deviation divided by
+    the clipping norm.
     """
     return gaussian_dp(mu(noise, releases), delta)
 
@@ -54,8 +56,8 @@ def epsilon(noise: float, releases: dict[Summand, int], delta: float) -> float:
 def noise_for(target: float, releases: dict[Summand, int], delta: float) -> float:
     """Return the least noise for which the ε of all sums in `releases` together at `delta` is at most `target`.
 
-    The noise is a standard deviation divided by the clipping norm. `releases` maps kinds of vectors to numbers of sums.
-    Raises PatebenchError if no noise reaches the target.
+    The noise is a standard deviation divided by the clipping norm. `releases` maps each kind of vector to the number of
+    sums of this kind. Raises PatebenchError if no noise reaches the target.
     """
     return edge(lambda noise: epsilon(noise, releases, delta), target)
 

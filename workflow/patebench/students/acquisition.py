@@ -34,7 +34,7 @@ BATCH, STEPS, LEARNING_RATE = 64, 300, 1e-3
 def random(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
     """Return the first `queries` unqueried positions of the pool, which the stage `split` has shuffled at random.
 
-    The first round therefore queries the samples that a release without rounds would query first. `seed` is not used.
+    A release without rounds queries the pool in the same order. `seed` is not used.
     """
     return state.unqueried[:queries]
 
@@ -197,11 +197,12 @@ def train_siamese(pool: "Tensor", seed: int) -> "Siamese":
 def farthest(
     network: Any, features: "Tensor", labelled: NDArray[np.integer], candidates: NDArray[np.intp], queries: int
 ) -> NDArray[np.intp]:
-    """Return the `queries` positions among `candidates` that are least similar to known images, in the order of choice.
+    """Return `queries` positions among `candidates`, chosen one by one to be least similar to known images.
 
-    Known images are those at `labelled` and the candidates already chosen. Each choice is the candidate whose largest
-    similarity to a known image is smallest. `labelled` and `candidates` are positions in the pool. `network` maps rows
-    of `features` (samples, features) for two images to their similarity, the logit that the images are the same.
+    Known images are those at `labelled` and the candidates already chosen. Each choice is the candidate whose
+    similarity to the most similar known image is smallest. `labelled` and `candidates` are positions in the pool.
+    `network` maps rows of `features` (samples, features) for two images to their similarity, the logit that the images
+    are the same.
     """
     import torch
 

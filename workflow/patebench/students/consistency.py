@@ -164,10 +164,11 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
 def trainer_in_clusters(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
     """Return the consistency trainer that also uses a released table of noisy counts, one row per cluster of the pool.
 
-    In each cluster, predictions are aligned to the class shares in the cluster's row (`ClusterAlignment`). Counts that
-    may be noise alone are replaced by a small value first. A query keeps its label only if one class has at least 90 %
-    of the counts in its row (`_PURE`). Draws come from torch's global generator. Raises PatebenchError if no row has
-    such a class, or if `data` contain no features or no table with one vote per record.
+    In each cluster, predictions are aligned to the class shares in the cluster's row (`ClusterAlignment`). Before the
+    shares are computed, counts below three standard deviations of the noise are replaced by a small value. A query
+    keeps its label only if one class has a share of at least 90 % (`_PURE`). Draws come from torch's global generator.
+    Raises PatebenchError if no row has such a class, or if `data` contain no features or no table with one vote per
+    record.
     """
     table = data.table
     if table is None or data.features is None or table.neighbours or table.weighted:

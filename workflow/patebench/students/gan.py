@@ -224,11 +224,11 @@ class GANTrainer(PoolTrainer):
         return torch.stack([supervised, unlabelled, agreement, matching]).detach()
 
     def _adversarial(self, real: Tensor, features: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return generated samples, the gradient of the generator's loss with respect to them, and two losses.
+        """Generate samples; return them, the gradient of the generator's loss at these samples, and two losses.
 
-        `real` (samples, classes) and `features` (samples, features) are the discriminator's logits and hidden features
-        of real samples. The losses are the discriminator's loss on unlabelled samples, and the generator's loss
-        (feature matching).
+        The first loss is the discriminator's loss on unlabelled samples, real and generated. The second is the
+        generator's loss (feature matching). `real` (samples, classes) are the discriminator's logits for real samples,
+        and `features` (samples, features) its hidden features.
         """
         generated = self.generator(torch.rand(len(real), LATENT, device=self.device))
         fake = generated.detach().requires_grad_()
@@ -241,8 +241,8 @@ class GANTrainer(PoolTrainer):
     def _take_step(self, network: int, output: Tensor, gradient: Tensor | None = None) -> None:
         """Take an optimiser step of the discriminator (`network` 0) or of the generator (`network` 1).
 
-        `output` is the loss to minimise. If `gradient` is given, `output` is an output of the network instead, and
-        `gradient` is the derivative of the loss with respect to it.
+        Without `gradient`, `output` is the loss to minimise. With `gradient`, `output` is what the network computed,
+        and `gradient` is the derivative of the loss with respect to `output`.
         """
         optimiser = self.optimisers[network]
         optimiser.zero_grad(set_to_none=True)

@@ -52,9 +52,9 @@ class StudentData:
     labels : (samples,) the released label of each sample, −1 for samples that were not queried or not answered
     classes : number of classes
     log_likelihood : (samples, classes) ln Pr[release | class of the sample], up to a constant per sample; 0 for samples
-        that were not queried. If all rows of a table were decoded together, ln Pr[class | table] instead. It is given
-        only where it is public: for local mechanisms (known channel) and for released tables (known noise). It is None
-        for mechanisms whose likelihood depends on private counts.
+        that were not queried. It is public for local mechanisms (known channel) and for released tables (known noise).
+        It is None for all other mechanisms, whose likelihood depends on private counts. If all rows of a table were
+        decoded together, the array contains ln Pr[class | table] instead.
     features : function from samples to public features, for methods that need features
     table : the released table of noisy counts, for methods that use the whole table
     """
@@ -155,7 +155,7 @@ class Student(Protocol):
 
 
 class StudentTrainer(Student, Protocol):
-    """A student in training, by at most `epochs` calls of `epoch`; it can predict and be saved after each call.
+    """A student in training: `epoch` is called at most `epochs` times, and the student can predict after each call.
 
     Random draws come from torch's global generator, or from generators that are part of `state`.
     """

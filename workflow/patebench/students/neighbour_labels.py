@@ -26,10 +26,10 @@ _BLOCK = 1_000
 
 
 def nearest_label(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of a student that predicts, for each sample, the label of the nearest cell.
+    """Return the trainer of a student that gives each sample the label of the nearest cluster mean.
 
-    Each labelled sample has a cell: the samples of the pool nearest to it. A new sample gets the label of the cell with
-    the nearest mean. Distances are between features (`data.features`) or, without features, between samples. It is a
+    The pool is divided into clusters, one per labelled sample: a cluster contains the samples nearest to this labelled
+    sample. Distances are between features (`data.features`) or, without features, between samples. The student is a
     baseline without learning.
     """
     features = data.features or _make_flattener(data.pool)
@@ -47,7 +47,7 @@ def nearest_label(data: StudentData, config: StudentConfig, seed: int) -> Studen
 
 
 def _make_flattener(pool: NDArray[Any]) -> Features:
-    """Return a function that flattens samples and divides them by the largest vector length in `pool`.
+    """Return a function that flattens samples to vectors, divided by the length of the longest vector of `pool`.
 
     Tables are standardised first.
     """
@@ -100,7 +100,10 @@ class Spreading:
         self.classes_ = self.model.classes_
 
     def predict_proba(self, x: NDArray[np.floating]) -> NDArray[np.float64]:
-        """Return probabilities (samples, classes) of `classes_`; they are equal if no label reaches a sample."""
+        """Return the probabilities (samples, classes) of the classes `classes_` for samples `x` (samples, features).
+
+        The probabilities of a sample are equal if no label reaches it.
+        """
         probabilities = np.empty((len(x), len(self.classes_)))
         for start in range(0, len(x), _BLOCK):
             block = x[start : start + _BLOCK].astype(np.float64)

@@ -92,7 +92,10 @@ class _Training:
             progress(self.epochs_done, trainer.epochs)
 
     def probe(self) -> None:
-        """Predict labels of up to 1,000 samples of the pool; count in `unchanged` how often in a row none changed."""
+        """Predict labels of up to 1,000 samples of the pool, and compare them with those of the last call.
+
+        `unchanged` becomes the number of successive calls in which no label changed.
+        """
         predicted = self.trainer.log_probabilities(self.pool[:_PROBE_SAMPLES])
         fault = f"the predictions of the student are NaN after epoch {self.epochs_done}"
         check_finite(fault, predicted, self.pool, infinite=True)

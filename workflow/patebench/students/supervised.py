@@ -152,8 +152,8 @@ def wrong_label_rate(data: StudentData, network: Network, seed: int) -> float:
 
     For each fold, `network` is trained with `seed` on the labels of all other folds and predicts the fold. A prediction
     of class k is confident if its probability is at least the mean probability of k over samples with label k. A label
-    counts as wrong if a confident prediction differs from it. The estimate is the share of wrong labels among samples
-    with a confident prediction. Half a wrong label is added, so it is never 0.
+    counts as wrong if a confident prediction differs from it. The estimate is (wrong labels + ½) / (confident
+    predictions + 1), so it is never 0.
     """
     labelled, labels = data.labelled, data.labels[data.labelled]
     folds = np.random.default_rng(seed).permutation(len(labelled)) % _FOLDS

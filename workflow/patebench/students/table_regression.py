@@ -98,14 +98,14 @@ def regression(features: Array, table: NoisyTable, directions: Directions | None
 
 
 def _largest_factor(records: int, samples: int) -> float:
-    """Return the largest plausible factor c in the variance of the table's error (see the module)."""
+    """Return the largest value to try for c, the factor of the votes' covariance in the table's error (see module)."""
     # Class variation that features do not explain adds at most 1, and the difference between the covariances of records
     # and pool at most 1 + n/N. With a larger factor, error alone could explain a table of few records.
     return 2 + records / samples
 
 
 def _pool_votes(features: Array, table: NoisyTable) -> Array:
-    """Return the votes (samples, queries), 1 or 0, of the pool's samples if they voted like private records."""
+    """Return the votes (samples, queries), 1 or 0, that the pool's samples would cast if they were private records."""
     indices = queries_voted_on(features, features, table.queries, table.neighbours)
     votes = np.zeros((len(features), len(table.queries)))
     np.put_along_axis(votes, indices, 1.0, axis=1)
@@ -114,9 +114,10 @@ def _pool_votes(features: Array, table: NoisyTable) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """Least-squares problem `products` · W ≈ `table`, rotated to the principal axes of the votes' covariance.
+    """Least-squares problem: find W such that `products` · W ≈ `table`.
 
-    Errors along different axes are independent.
+    Rows of `products` and `table` are not queries, but principal axes of the votes' covariance. Errors in different
+    rows are therefore independent.
     """
 
     products: Array  # n·A, rotated (axes, features)
@@ -126,9 +127,10 @@ class _Problem:
 
 
 def _fit_weights(problem: _Problem, table: NoisyTable, factor: float, power: float) -> tuple[float, Array]:
-    """Return the largest log-evidence over the values tried for τ, and the weights W (features, classes) at this τ.
+    """Fit W for given c and p; return the log-evidence and the weights W (features, classes).
 
-    `factor` is c, and `power` is p; the module explains c, p and τ.
+    `factor` is c, the factor of the votes' covariance in the table's error. `power` is p, the power of the features'
+    deviations in the prior. τ, the scale of the prior, is the value with the largest evidence among those tried.
     """
     classes = problem.table.shape[1]
     # A centred vote has the squared length 1 − 1/classes in classes − 1 dimensions.

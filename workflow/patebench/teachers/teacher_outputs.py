@@ -72,7 +72,8 @@ class TeacherKnowledge:
     """Store of the outputs of a chunk's teachers on the public queries, from which PET-DL's student learns.
 
     Class probabilities are (teachers, queries, classes). Hints, the outputs of one hidden layer, are (teachers,
-    queries, features). `wanted` is the name of that layer, `PROBABILITIES` to store no hints, or None to store nothing.
+    queries, features). If `wanted` is the name of a layer, class probabilities and hints of this layer are stored. If
+    it is `PROBABILITIES`, no hints are stored, and if it is None, nothing is stored.
     """
 
     def __init__(self, wanted: str | None) -> None:

@@ -83,10 +83,10 @@ class PrivateEvolution(GaussianSums):
 
 
 def _draw_next(positions: NDArray[np.intp], weights: Array, pool: Array, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Return the positions in `pool` of a class's candidates for the next round.
+    """Return the positions in `pool` of a class's candidates for the next round, as many as there are now.
 
-    At most half of them are present candidates, drawn from `positions` by their `weights`. The others are samples of
-    the pool near the drawn ones.
+    At most half of the new candidates are present ones, drawn from `positions` by their `weights`. The rest are samples
+    of the pool near the drawn ones.
     """
     size = len(positions)
     drawn = np.unique(rng.choice(positions, size, p=weights))[: (size + 1) // 2]

@@ -142,10 +142,10 @@ class GaussianSums(FeatureMethod):
 
 
 def linear_scores(pool: Array, class_weights: Array) -> Scores:
-    """Fit a ridge regression to weighted samples of the pool; return its function from features to class scores.
+    """Fit a linear classifier by ridge regression; return its function from features to scores of the classes.
 
-    `pool` (samples, features) are the samples. `class_weights` (samples, classes) states how much a sample counts as an
-    example of each class; samples whose weights are all 0 are not used.
+    `pool` (samples, features) are the features of public samples. `class_weights` (samples, classes) states how much a
+    sample counts as an example of each class; samples whose weights are all 0 are not used.
     """
     weight = class_weights.sum(axis=1)
     used = weight > 0

@@ -47,8 +47,8 @@ class Scaling:
     unless `axes` is None, divided by `length`, and clipped to the L2 norm 1.
 
     With `constant` c > 0, vectors are scaled to at most length √(1 − c²), and c is appended as a last coordinate. The
-    class sum of this coordinate is c times the number of records of the class. It does not change if one record of a
-    class replaces another.
+    sum of the last coordinate over the records of a class is c times the number of these records. Replacing a record by
+    one of the same class does not change this sum.
     """
 
     mean: Array

@@ -75,10 +75,10 @@ def _vote_weights(squared_distances: Array, squared_radii: Array) -> Array:
 
 
 def _within_budget(votes: Array) -> Units:
-    """Reduce `votes` (records, queries) so that the squared weights of each record add up to at most the budget.
+    """Reduce `votes` (records, queries) so that the squared weights of each record add up to at most 1, its budget.
 
-    The vote that would exceed the budget is reduced, and later votes of the record become 0. The result is in grid
-    units.
+    Votes are processed in the order of the queries. The vote that would exceed the budget is reduced, and later votes
+    of the record become 0. The result (records, queries) contains integers in units of 1/`UNIT`.
     """
     spent = np.cumsum(np.square(votes), axis=1) - np.square(votes)
     return np.trunc(np.minimum(votes, np.sqrt(np.maximum(_BUDGET - spent, 0))) * UNIT).astype(np.float32)

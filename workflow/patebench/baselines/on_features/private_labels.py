@@ -43,10 +43,10 @@ class LabelMethod(FeatureMethod):
         return (np.inf if self.noise == 0 else 1 / self.noise), np.inf
 
     def noisy_histograms(self, member: Labels, labels: Labels, shape: tuple[int, int], scale: float, rng: Rng) -> Array:
-        """Count the samples of each cluster and label; return the counts with noise, of `shape` (clusters, classes).
+        """Count the samples of each cluster and label; return the counts (clusters, classes) plus Laplace noise.
 
-        `member` (samples,) is the cluster of each sample, `labels` (samples,) its label, and `scale` the scale of the
-        Laplace noise. A replaced label changes two counts by 1.
+        `member` (samples,) is the cluster of each sample, and `labels` (samples,) its label. `shape` is (clusters,
+        classes), and `scale` is the scale of the noise. A replaced label changes two counts by 1.
         """
         counts = np.zeros(shape)
         np.add.at(counts, (member, labels), 1)
@@ -69,7 +69,10 @@ class ClusterHistograms(LabelMethod):
         return Fitted(scores, f"{len(means)} clusters", table.size, self.read(table[member], rng))
 
     def read(self, histograms: Array, rng: Rng) -> NDArray[np.int64]:
-        """Choose a label (samples,) for each sample given `histograms` (samples, classes), its cluster's counts."""
+        """Choose a label for each sample from the noisy counts of its cluster; return the labels (samples,).
+
+        Row i of `histograms` (samples, classes) contains the counts of the cluster of sample i.
+        """
         return histograms.argmax(axis=1)
 
 
@@ -109,10 +112,11 @@ class RandomisedResponse(LabelMethod):
 
 
 def response(labels: Labels, prior: Array, epsilon: float) -> Array:
-    """Return the probability (samples, classes) of each answer of RRWithPrior at ε = `epsilon`, for each sample.
+    """Return the probabilities (samples, classes) with which RRWithPrior at ε = `epsilon` answers each label.
 
     `labels` (samples,) are the true labels, and `prior` (samples, classes) the public probability of each label. Only
-    the k likeliest labels of a sample are possible answers, where k maximises the probability of the true label.
+    the k likeliest labels of a sample by `prior` are possible answers, where k maximises the probability of the true
+    label.
     """
     order = np.argsort(-prior, axis=1, kind="stable")
     size = np.arange(1, prior.shape[1] + 1)

@@ -115,9 +115,9 @@ class PublicPrototypes(FeatureMethod):
 
 
 def _directions(vectors: Array) -> NDArray[np.float32]:
-    """Scale each of `vectors` (samples, features) to length 1; multiply it by 16 if it is shorter than 1/16.
+    """Return `vectors` (samples, features) scaled to length 1, as integers in units of 1/`_SHORT`.
 
-    The result contains whole multiples of 1/`_SHORT`, as their integers. Each vector is scaled alone.
+    A vector shorter than 1/16 is multiplied by 16 instead. The result for a vector does not depend on other vectors.
     """
     units = np.empty(vectors.shape, np.float32)
     for rows in blocks(len(vectors)):
@@ -126,7 +126,7 @@ def _directions(vectors: Array) -> NDArray[np.float32]:
 
 
 def _similarity_range(public: NDArray[np.float32]) -> tuple[float, float]:
-    """Return the similarities that are scaled to 0 and to 1: quantiles of the similarities between `public` samples."""
+    """Return two similarities, which scores map to 0 and to 1: quantiles over pairs of samples in `public`."""
     some = public[:1000]
     similar = (some @ some.T)[np.triu_indices(len(some), 1)] / _SHORT**2
     low, high = np.quantile(similar, _CLIPPED) if len(similar) else (0.0, 1.0)
