@@ -1,9 +1,14 @@
 """Test whether batches can come from Poisson sampling at the stated rate.
 
-Five statistics of the batches have a known distribution under Poisson sampling: the number of all draws, the variance
-of the batch sizes, the variance of the number of draws per sample, the number of times that both samples of a pair with
-the same history are drawn together, and the number of draws from the half of the samples that was drawn least recently.
-The p-values of the three numbers, which are binomial, are exact; the p-values of the variances are upper bounds
+Five statistics of the batches have a known distribution under Poisson sampling:
+
+- the number of all draws;
+- the variance of the batch sizes;
+- the variance of the number of draws per sample;
+- the number of times that both samples of a pair with the same history are drawn together;
+- the number of draws from the half of the samples that was drawn least recently.
+
+The three numbers are binomial, and their p-values are exact. The p-values of the two variances are upper bounds
 (Chernoff 1952). Derivation: docs/explanation/proofs-systems.md, "Tests of Poisson sampling".
 """
 

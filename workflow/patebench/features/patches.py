@@ -99,11 +99,11 @@ class PatchEncoder(Encoder):
 
     @cached_property
     def _filters(self) -> tuple[Tensor, Tensor]:
-        """Return `weights` (inputs, 2 · clusters) and `offset` (2 · clusters,), which compare patches with clusters.
+        """Return `weights` (inputs, 2 · clusters) and `offset` (2 · clusters,), which map patches to inner products.
 
-        For `patches` (patches, inputs), `patches @ weights + offset` has the shape (patches, 2 · clusters). It contains
-        the inner products of each whitened patch with the centres of the clusters, and then with the mirror images of
-        the centres.
+        For `patches` (patches, inputs) before whitening, `patches @ weights + offset` is (patches, 2 · clusters). It
+        contains the inner products of each whitened patch with the centres of the clusters, and then with the mirror
+        images of the centres.
         """
         both = torch.cat([self.clusters, _mirror(self.clusters, self.shape[0])])
         weights = self.whitening @ both.T

@@ -108,7 +108,10 @@ _BLOCK = [(i, j) for i in range(BLOCK) for j in range(BLOCK)]
 
 
 def _cell_histograms(grey: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a histogram of gradient directions per cell of the `grey` images: (images, rows, columns, DIRECTIONS)."""
+    """Divide the `grey` images into square cells, and return a histogram of gradient directions for each cell.
+
+    Histograms are (images, rows of cells, columns of cells, DIRECTIONS). A gradient counts with its length.
+    """
     down, across = np.gradient(grey, axis=(1, 2))
     length = np.hypot(down, across)
     angle = np.arctan2(down, across) / np.pi * DIRECTIONS

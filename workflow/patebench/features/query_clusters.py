@@ -76,9 +76,9 @@ def nearest_samples(distance: NDArray[np.floating]) -> NDArray[np.intp]:
 class Clustering:
     """Expected numbers of votes if the pool is divided into `clusters` clusters and each cluster is one query.
 
-    `fewest_votes` is the expected number of votes of the smallest cluster, and `median_votes` the median. `hidden` is
-    the share of the pool in clusters with fewer than `LEAST_VOTES` · σ expected votes, where noise often hides the
-    label. σ is the standard deviation of the noise on a count.
+    `fewest_votes` is the expected number of votes of the smallest cluster, and `median_votes` the median over clusters.
+    `hidden` is the share of the pool in clusters with fewer than `LEAST_VOTES` · σ expected votes, where noise often
+    hides the label. σ is the standard deviation of the noise on a count.
     """
 
     clusters: int

@@ -60,8 +60,8 @@ def prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.i
     With few labels, typical samples teach more than uncertain ones. Teachers also agree on typical samples, so noise
     changes fewer labels. The pool is public and clusters need no label, so this choice costs no privacy.
 
-    `seed` is not used. The first prototypes of a pool are the same for all releases, so that mechanisms and students
-    can be compared query by query.
+    `seed` is not used. In the first round, all releases with the same number of queries on a pool get the same
+    prototypes, so that mechanisms and students can be compared query by query.
     """
     queried, features = state.queried, state.features
     assert features is not None

@@ -165,7 +165,7 @@ def trainer_in_clusters(data: StudentData, config: StudentConfig, seed: int) -> 
     """Return the consistency trainer that also uses a released table of noisy counts, one row per cluster of the pool.
 
     In each cluster, predictions are aligned to the class shares in the cluster's row (`ClusterAlignment`). Before the
-    shares are computed, counts below three standard deviations of the noise are replaced by a small value. A query
+    shares are computed, counts of at most three standard deviations of the noise are replaced by a small value. A query
     keeps its label only if one class has a share of at least 90 % (`_PURE`). Draws come from torch's global generator.
     Raises PatebenchError if no row has such a class, or if `data` contain no features or no table with one vote per
     record.

@@ -39,7 +39,7 @@ _SHARPNESS = 10.0
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of the linear student `fitted`; it takes one step and draws no random numbers."""
+    """Return the trainer of the linear student, which `fitted` fits in one step without random numbers."""
     return OneStepTrainer(lambda: fitted(data, "table-regression"), "table-regression")
 
 

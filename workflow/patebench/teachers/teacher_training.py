@@ -94,7 +94,7 @@ def train(
 def _train_stacks(
     template: Network, shards: Sequence[Shard], seeds: Sequence[int], done: Done
 ) -> Iterator[tuple[list[int], Stack]]:
-    """Train networks in stacks, one stack for each number of training steps, and yield as `train` does."""
+    """Train networks in stacks, one stack for each number of training steps; yield groups of teachers as `train`."""
     groups: dict[int, list[int]] = defaultdict(list)
     for position, (_, y) in enumerate(shards):
         groups[steps(len(y), template.recipe)].append(position)
