@@ -146,7 +146,8 @@ def unlike_others(copies: Path, private: str, table: str, public: str | None = N
     owners, fewer = frame.get(declared.owner), copies / "fewer-records.csv"
     left = frame.index != record if owners is None else owners != owners[record]
     frame[left].to_csv(fewer, index=False, na_rep=missing)
-    yield "fewer records", f"record {record + 1} of {path}, and all of its owner, are removed", fewer
+    others = "is removed" if owners is None else "and all others of its owner are removed"
+    yield "fewer records", f"record {record + 1} of {path} {others}", fewer
     if declared.public_share is not None and owners is None:
         return
     for name, feature in expanded(declared, frame, path).features.items():

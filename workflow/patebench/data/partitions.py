@@ -97,7 +97,7 @@ def protected(strategy: str, own_rows: bool) -> tuple[Sequence[Change], str]:
     only if it is replaced in its place, as the strategy "iid" does.
     """
     if Change.ADD in PARTITIONS.fact(strategy, "protects") and not own_rows:
-        strategy = default_strategy(Mode.SEEDED)
+        strategy = "iid"
     return PARTITIONS.fact(strategy, "protects"), PARTITIONS.fact(strategy, "protection")
 
 
