@@ -117,10 +117,10 @@ class SampledAudit(AuditSetting):
     def _audit_independent(
         self, pairs: Sequence[Pair], queries: Sequence[int], shapes: Counts
     ) -> tuple[dict[int, Sampled], list[Tally]]:
-        """Return the sampled result for each number of queries, and tests of the stated probabilities.
+        """Return the ε lower bound from runs for each number of queries, and tests of the stated probabilities.
 
-        The mechanism must answer queries independently. `shapes` (histograms, classes) are further counts of queries on
-        which the stated probabilities are tested.
+        The mechanism must answer queries independently. The tests compare the probabilities of outcomes that the
+        mechanism states with their frequencies in runs, also on the vote histograms `shapes` (histograms, classes).
         """
         shifted = list(pairs) if self._local else relabel(pairs)
         # Many queries of one release are equivalent to many releases.

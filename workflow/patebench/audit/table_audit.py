@@ -305,9 +305,10 @@ class TableAudit(AuditSetting):
         return abs(float(here.mean() - there.mean())) / max(deviation, 1e-9)
 
     def discrete(self, sampled: Sampled, queries: int) -> Sampled:
-        """Return the result of runs with seeded discrete noise on the pair of `sampled`.
+        """Audit the pair of data sets (D, D′) in `sampled` again, with runs that draw seeded discrete noise.
 
-        The event is that the sum (see `_sums`) lies above the middle of its expected values on D and on D′.
+        The event is that the sum of the noisy counts that differ between D and D′ (see `_sums`) lies above the middle
+        of its expected values on D and on D′.
         """
         event = sampled.event
         assert event is not None

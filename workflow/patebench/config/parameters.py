@@ -203,7 +203,7 @@ class PartitionParameters(Parameters):
 
 
 class ImportParameters(Parameters):
-    """Votes that are read from a file, in place of those of trained teachers."""
+    """Parameters of the import of votes from a file, in place of votes of trained teachers."""
 
     name: Annotated[Text, AfterValidator(plain_name)] = Field(description="Name of the votes in paths and tables.")
     classes: Whole | None = Field(

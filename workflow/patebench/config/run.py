@@ -129,11 +129,11 @@ class Run:
         return {kind: [f"{self.results}/{path}" for path in self.records.get(kind, [])] for kind in kinds}
 
     def with_content(self, registry: Registry) -> list[str]:
-        """Return the names of those figures or tables in `registry` for which this run has results, in the same order.
+        """Return the names of those figures or tables in `registry` that this run can fill, in the same order.
 
-        If a figure or table has the fact `needs`, a list of subjects, the run must have results on at least one subject
-        in the list. If it has the fact `varies`, a setting such as "pool", the run must use two values of the setting
-        for one data set. A figure or table without these facts is always returned.
+        An entry of the registry may state conditions. `needs` lists kinds of results, such as "students": the run must
+        have one of them. `varies` names a setting, such as "pool": the run must use two of its values for one data set.
+        An entry without conditions is always returned.
         """
         return [name for name in registry if self._has_content(registry, name)]
 

@@ -82,7 +82,8 @@ def _fit_shapes(log_density: Array) -> tuple[float, Array]:
     """Return the log-likelihood of the table, and ln Pr[row of the table | class of the query] (queries, classes).
 
     A shape is a candidate pattern of vote counts. `log_density` (shapes, queries, classes) is ln Pr[row | class,
-    shape]. The results are averages over the shapes, weighted by their frequencies, which EM estimates.
+    shape]. As the shape of a query is unknown, its probabilities are averaged over all shapes. The weight of a shape is
+    its share of the queries, which EM estimates from the table.
     """
     shapes, queries, classes = log_density.shape
     rows = logsumexp(log_density) - np.log(classes)  # all classes are equally likely
