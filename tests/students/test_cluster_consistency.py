@@ -69,7 +69,7 @@ def test_a_cluster_without_samples_in_a_batch_keeps_its_mean() -> None:
     [
         ({"neighbours": 2}, "one vote"),
         ({"weighted": True}, "one vote"),
-        ({"variance": 1e6}, "no row of the table has a clear class"),
+        ({"variance": 1e6}, "no query of the table has a count"),
     ],
 )
 def test_refuses_tables_that_do_not_fit(changes: dict[str, float], words: str) -> None:

@@ -97,7 +97,8 @@ def several(groups: Sequence[tuple[float, int]], delta: float) -> float:
 def accountant(epsilon: Callable[[int, float], float], losses: str) -> DirectAccountant:
     """Return an accountant for discrete Gaussian noise, where `epsilon(T, δ)` is the ε of T queries at δ.
 
-    `losses` describes the privacy loss of T queries in words; it is the end of the citation in bounds.
+    `losses` describes the privacy loss of T queries in words. Each bound of the accountant cites its source, and the
+    citation ends with these words.
     """
     return DirectAccountant(
         name="pld",

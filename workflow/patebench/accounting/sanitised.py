@@ -62,9 +62,10 @@ def cost(order: ArrayLike, beta: ArrayLike, noise: ArrayLike, margin: ArrayLike 
 
 
 def _gaussian_divergence(order: Array, b: Array, noise: Array, margin: Array) -> Array:
-    """Return an upper bound on the Rényi divergence of releasing f̂ with continuous Gaussian noise.
+    """Return an upper bound on the Rényi divergence of releasing a bound f̂ that depends on the data, with noise.
 
-    The noise scale on the neighbouring data is eᵇ times as large; the other parameters are as in `cost`.
+    The noise is Gaussian, and its scale depends on the data too: on the neighbouring data it is eᵇ times as large. The
+    other parameters are those of `cost`.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         change = order * np.expm1(2 * b)

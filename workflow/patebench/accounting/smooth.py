@@ -84,9 +84,10 @@ class Steps:
         return cls(log_q, np.minimum(rising, falling), peak, rounding, teachers, per_query)
 
     def position(self, histograms: Array) -> Array:
-        """Return where `histograms` (… × classes) lie in the table, as real-valued indices of nodes (…).
+        """Return the position in this table of each of `histograms` (… × classes), as a fractional index (…).
 
-        A histogram lies between two nodes if its q does; the index is then interpolated linearly in ln q.
+        Each entry of the table belongs to a value of q, which bounds the probability that the plurality does not win.
+        If the q of a histogram lies between two entries, its index is interpolated linearly in ln q.
         """
         log_q = self.per_query.log_q(histograms.reshape(-1, histograms.shape[-1])).reshape(histograms.shape[:-1])
         return np.interp(-log_q, -self.log_q, np.arange(len(self.log_q), dtype=np.float64))

@@ -293,7 +293,7 @@ def epsilon(
         Number of queries, counted from the first one. Default: all queries in `votes`.
     noise
         Noise for sanitised bounds, which are data-dependent bounds plus noise. With `noise`, sanitised bounds are drawn
-        and returned too. Each draw is a further release. Not allowed with `release`.
+        and returned too. Each call draws new ones, and publishing them costs privacy. Not allowed with `release`.
     release
         Return the bounds for labels drawn with discrete noise instead of continuous noise.
     publishable

@@ -302,7 +302,7 @@ class TrueLabelSettings(LearnerParameters):
 
 
 class PublicReferenceSettings(Parameters):
-    """Settings of the public reference: clusters of the pool, labelled by true labels, without private data."""
+    """Settings of a baseline without private data: clusters of the public pool, each labelled by true labels."""
 
     clusters: OneOrMore[PositiveWhole] = Field(
         description="Number of clusters of the pool; a list gives one reference for each number."

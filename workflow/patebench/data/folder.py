@@ -195,8 +195,8 @@ def _list_folder(folder: Path, notes: list[str]) -> list[_Image]:
         if path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and path.is_file()
     ]
     if not images:
-        fix = f"put images into them, of the types {', '.join(sorted(SUFFIXES))}; {OWN_DATA}"
-        raise ArtefactError(folder, "its folders contain no images", fix)
+        fix = f"make one folder per class in it, with images of the types {', '.join(sorted(SUFFIXES))}; {OWN_DATA}"
+        raise ArtefactError(folder, "it has no folders with images", fix)
     known = {image.path for image in images}
     if others := sorted(path for path in folder.rglob("*") if path not in known and not path.is_dir()):
         notes.append(

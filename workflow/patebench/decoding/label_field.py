@@ -45,10 +45,10 @@ def read(log_likelihood: Array, clusters: QueryClusters) -> tuple[Integers, Arra
 
 
 class _Labelings:
-    """Weighted labelings for each field, drawn by sequential Monte Carlo in proportion to likelihood · prior.
+    """Samples of labelings and their weights from the posterior of several priors, by sequential Monte Carlo.
 
-    A labeling is one label for each query. A field is the prior of labelings for one pair of values of β and ρ. Each
-    field has `_LABELINGS` labelings; an axis "labelings" contains those of all fields, one field after another.
+    A labeling is one label for each query. A prior, called field, is given by one pair of values of β and ρ. There are
+    `_LABELINGS` labelings for each field. Arrays have an axis "labelings": those of field 0, then those of field 1, …
     """
 
     def __init__(self, log_likelihood: Array, clusters: QueryClusters, rng: np.random.Generator) -> None:

@@ -293,7 +293,7 @@ def _read_attached(path: Path, name: str) -> NDArray[np.integer]:
             raise PatebenchError("it is not a file")
         with zipfile.ZipFile(path) as archive:
             if (size := sum(item.file_size for item in archive.infolist())) > _MOST_BYTES:
-                raise PatebenchError(f"it unpacks to {size} bytes, which exceeds {_MOST_BYTES}")
+                raise PatebenchError(f"it unpacks to {size:,} bytes; at most {_MOST_BYTES:,} are read")
         with np.load(path, allow_pickle=False) as arrays:
             array: NDArray[Any] = arrays[name]
     except Exception as fault:  # a damaged archive may raise anything

@@ -448,9 +448,9 @@ def _check_limit(
     elif not spending.keeps(spent, limit.budget, limit.delta, order):
         raise ArtefactError(
             ledger.path,
-            f"{_describe(spent, limit.delta, order)} at δ = {limit.delta:g}, and the limit of all releases of this "
-            f"private data is ε = {limit.budget:g}",
-            "use more noise, fewer queries or a smaller --budget for this draw",
+            f"{_describe(spent, limit.delta, order)} at δ = {limit.delta:g}, which exceeds the limit ε = "
+            f"{limit.budget:g} of all releases of this private data",
+            "draw with more noise, fewer queries or, for this draw, a smaller --budget",
             code="above-limit",
         )
 

@@ -171,7 +171,7 @@ def _short_otherwise(numbers: float) -> str:
 
 
 def _papers(papers: pd.DataFrame, verdicts: pd.DataFrame | None) -> Iterator[str]:
-    """Yield a sentence on how many printed numbers of all papers were measured, reproduced, better, short and unsound.
+    """Yield a sentence on the numbers printed in papers: how many this run measured, and how many have each verdict.
 
     `papers` and `verdicts` are the tables with these names.
     """

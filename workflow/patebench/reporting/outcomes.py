@@ -334,8 +334,8 @@ _NEAR = 0.02
 def petdl_students(records: Records) -> pd.DataFrame:
     """Return one row per PET-DL student, seed and bound on ε, with the settings of the student and of its teachers.
 
-    The column `epsilon` contains the bound. The columns `PETDL_CHOSEN` contain the student's settings, with one
-    exception: the ε for which the training was calibrated is in the column `target`. The columns `PETDL_TEACHERS`
+    The column `epsilon` contains the bound, and `target` the ε for which the noise of the training was calibrated. The
+    columns `PETDL_CHOSEN` contain the other settings of the student. The columns `PETDL_TEACHERS`
     describe the teachers, and `teacher_accuracy` is their mean accuracy. The frame is cached and must not be changed.
     """
     models = records.private_models

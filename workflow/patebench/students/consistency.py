@@ -181,7 +181,9 @@ def trainer_in_clusters(data: StudentData, config: StudentConfig, seed: int) -> 
     shares /= shares.sum(axis=1, keepdims=True)
     pure = shares.max(axis=1) >= _PURE
     if not pure.any():
-        raise PatebenchError("no row of the table has a clear class; use less noise or fewer queries")
+        raise PatebenchError(
+            "no query of the table has a count that stands out from the noise; use less noise or fewer queries"
+        )
     vectors = data.features(data.pool)
     clusters = torch.from_numpy(nearest(vectors, centres(vectors, table.queries)))
     alignment = ClusterAlignment(clusters, torch.from_numpy(shares).float())

@@ -165,7 +165,7 @@ TEACHER_COSTS = Table(
 
 
 def build_audit(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per audited mechanism, setting and number of queries: the result of `outcomes.audited`."""
+    """Return the audited and the stated ε per mechanism, setting and number of queries (see `outcomes.audited`)."""
     return audited(records)
 
 
