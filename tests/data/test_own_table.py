@@ -175,6 +175,30 @@ def test_a_wrong_declaration_is_one_line(files: dict[str, str], changes: dict[st
         read(files, **changes)
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_one_missing_value_changes_no_other_record_of_a_column_of_whole_numbers(tmp_path: Path, suffix: str) -> None:
+    """Pandas turns such a column into floating-point numbers, which it writes as 1.0 instead of 1."""
+    if suffix == ".parquet":
+        pytest.importorskip("pyarrow")
+    declared = {"label": {"column": "state", "classes": ["0", "1"]}, "owner": "person"}
+    declared["features"] = {"ward": {"category": ["1", "2", "3"], "missing": "column"}}
+    numbers = np.arange(30)
+    table = pd.DataFrame({"person": numbers % 10, "ward": 1 + numbers % 3, "state": numbers % 2})
+    holes = table.assign(ward=table["ward"].where(numbers != 7), person=table["person"].astype(float))
+    public = str(tmp_path / "open.csv")
+    table.assign(person=numbers + 100).to_csv(public, index=False)
+    parts = []
+    for name, frame in (("whole", table), ("holes", holes)):
+        path = tmp_path / f"{name}{suffix}"
+        frame.to_csv(path, index=False) if suffix == ".csv" else frame.to_parquet(path, index=False)
+        parts.append(load(Path("."), False, str(path), declared, public).private)
+    assert np.flatnonzero((parts[0].x != parts[1].x).any(axis=1)).tolist() == [7]
+    assert np.array_equal(parts[0].owners, parts[1].owners)
+    shared = {**declared, "public_share": 0.3, "owner": None, "drop": ["person"]}
+    divided = [load(Path("."), False, str(tmp_path / f"{name}{suffix}"), shared) for name in ("whole", "holes")]
+    assert abs(len(divided[0].public) - len(divided[1].public)) <= 1
+
+
 def test_a_person_in_both_parts_is_refused_or_left_out(files: dict[str, str]) -> None:
     write(Path(files["public"]), [*PUBLIC, "6,Ä-1,5,f,2020-01-01,x,ill"])
     with refuses("person-in-both-parts"):

@@ -7,10 +7,13 @@ hashed character n-grams, scaled to norm 1. The encoding of a record does not de
 
 import csv
 import fnmatch
+import math
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, time
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 _PARQUET = (".parquet", ".pq")
+#: Maximum number of changed values that are tried for a record that must stay private.
+_ATTEMPTS = 1000
 
 
 def load(
@@ -133,28 +138,42 @@ def unlike_others(copies: Path, private: str, table: str, public: str | None = N
     """Yield changed copies of the table `private`, to test that public outputs do not depend on private records.
 
     The first copy lacks one private record or, with an owner column, all records of one owner. In the second copy, a
-    private record has values that no other record has. The second copy is left out if a hash of each record decides
-    whether it is public, since the changed record could become public. The stage `adjacency` runs on each copy and
-    compares its public outputs with those of the original table.
+    private record has values that no other record has. If a hash of each record decides whether it is public, the
+    values are chosen such that the record stays private. The stage `adjacency` runs on each copy and compares its
+    public outputs with those of the original table.
 
     Yields tuples of the kind of change, its description, and the path of the copy in the folder `copies`.
     """
     declared, path = TableDeclaration.read(table, "table"), Path(private)
     frame = read_frame(path, declared.missing_values).astype(object)
-    record = frame.index[~public_by_hash(frame, declared.owner, declared.public_share or 0)][0]
-    missing = next(iter(declared.missing_values), "")
-    owners, fewer = frame.get(declared.owner), copies / "fewer-records.csv"
+    # As text, so that a copy has the values of the table, whatever types a column gets without one of them.
+    frame = frame.map(_text).where(frame.notna(), None)
+    share = declared.public_share or 0
+    record = frame.index[~public_by_hash(frame, declared.owner, share)][0]
+    owners, fewer = frame.get(declared.owner), copies / f"fewer-records{path.suffix}"
     left = frame.index != record if owners is None else owners != owners[record]
-    frame[left].to_csv(fewer, index=False, na_rep=missing)
+    _write(frame[left], fewer, declared)
     others = "is removed" if owners is None else "and all others of its owner are removed"
     yield "fewer records", f"record {record + 1} of {path} {others}", fewer
-    if declared.public_share is not None and owners is None:
-        return
-    for name, feature in expanded(declared, frame, path).features.items():
-        frame.loc[record, name] = "1e6" if feature.number else "1900-01-01" if feature.date else "a value of its own"
-    changed = copies / "new-values.csv"
-    frame.to_csv(changed, index=False, na_rep=missing)
-    yield "new values", f"record {record + 1} of {path} has values that no other record has", changed
+    features = expanded(declared, frame, path).features
+    for i in range(_ATTEMPTS):
+        for name, feature in features.items():
+            rare = 10**6 + i if feature.number else f"{1000 + i}-01-01" if feature.date else f"a value of its own {i}"
+            frame.loc[record, name] = str(rare)
+        if not public_by_hash(frame.loc[[record]], declared.owner, share)[0]:
+            changed = copies / f"new-values{path.suffix}"
+            _write(frame, changed, declared)
+            yield "new values", f"record {record + 1} of {path} has values that no other record has", changed
+            return
+
+
+def _write(frame: "pd.DataFrame", path: Path, declared: TableDeclaration) -> None:
+    """Write `frame`, whose values are text or None, to `path` in the format of its suffix."""
+    if path.suffix.lower() in _PARQUET:
+        frame.to_parquet(path, index=False)
+    else:
+        missing, separator = next(iter(declared.missing_values), ""), _SEPARATORS[path.suffix.lower()]
+        frame.to_csv(path, index=False, na_rep=missing, sep=separator, quoting=csv.QUOTE_ALL)
 
 
 def public_by_hash(frame: "pd.DataFrame", owner: str | None, share: float) -> NDArray[np.bool_]:
@@ -165,7 +184,7 @@ def public_by_hash(frame: "pd.DataFrame", owner: str | None, share: float) -> ND
     record decides, so adding or removing one does not move any other.
     """
     columns = list(frame.columns) if owner is None else [owner]
-    texts = frame[columns].astype(object).where(frame[columns].notna(), "").astype(str)
+    texts = frame[columns].astype(object).map(_text).where(frame[columns].notna(), "")
     return hash_names(texts.agg("\x1f".join, axis=1)) < share * 2.0**63
 
 
@@ -274,7 +293,7 @@ def _encode(column: "pd.Series[Any]", name: str, feature: Feature, path: Path) -
         hashing = HashingVectorizer(
             n_features=feature.text, analyzer="char_wb", ngram_range=(3, 5), alternate_sign=False, norm="l2"
         )
-        texts = ["" if gone else str(value) for value, gone in zip(column, absent, strict=True)]
+        texts = ["" if gone else _text(value) for value, gone in zip(column, absent, strict=True)]
         encoded = hashing.transform(texts).toarray()
     else:
         kind = "a finite number" if feature.number else "a date of the form 2024-12-31"
@@ -291,9 +310,24 @@ def _encode(column: "pd.Series[Any]", name: str, feature: Feature, path: Path) -
 
 def _positions(column: "pd.Series[Any]", values: Sequence[str], other: int) -> NDArray[np.int64]:
     """Return the position of each entry of `column` in `values`; −1 for a missing one, `other` for any other entry."""
-    positions = {value: i for i, value in enumerate(values)}
+    positions = {_text(value): i for i, value in enumerate(values)}
     entries = zip(column, column.isna(), strict=True)
-    return np.array([-1 if gone else positions.get(str(value), other) for value, gone in entries], np.int64)
+    return np.array([-1 if gone else positions.get(_text(value), other) for value, gone in entries], np.int64)
+
+
+def _text(value: Any) -> str:
+    """Return `value` as text that does not depend on the type of its column: 20, 20.0, "20.0" and " 20" become "20".
+
+    A column of whole numbers becomes a column of floating-point numbers if a single value is missing, and pandas then
+    writes all of them with ".0". Without this function, one record would change the encoding of all others.
+    """
+    if isinstance(value, float | Decimal) and math.isfinite(value) and value == int(value):
+        return str(int(value))
+    if isinstance(value, datetime) and value.time() == time():
+        return str(value.date())
+    text = str(value).strip()
+    whole, point, fraction = text.partition(".")
+    return whole if point and whole.removeprefix("-").isdecimal() and fraction and not fraction.strip("0") else text
 
 
 def _numbers(column: "pd.Series[Any]") -> NDArray[np.float64]:
@@ -329,7 +363,7 @@ def _hash_owners(column: "pd.Series[Any]", name: str, path: Path) -> NDArray[np.
     absent = column.isna().to_numpy(dtype=bool)
     if absent.any():
         raise _error(path, absent, name, "the owner is missing", "name the owner of each record", "missing-value")
-    owners = [str(value) for value in column]
+    owners = [_text(value) for value in column]
     numbers = hash_names(owners)
     if len(np.unique(numbers)) < len(set(owners)):
         raise ArtefactError(path, f"two names in the column '{name}' have the same hash", "rename one of them")
