@@ -115,6 +115,7 @@ CLOSED_FORMS = [
     (_steps("replaced", **{**_PART, "sampling": "shuffled"}), math.sqrt(4 * 15) / 3.4),  # one batch in each epoch
     (_steps("added or removed", sampling="shuffled", rate=1e-10, steps=1), math.sqrt(5) / 20),  # begins an epoch
     (_steps("added or removed", sampling="shuffled", rate=0.3, steps=30), math.sqrt(5 * 10) / 20),  # of three batches
+    (_steps("replaced", sampling="shuffled", rate=1e-9, steps=120_000), math.sqrt(4 * 2) / 20),  # of one record each
     (_steps("added or removed", rate=0.01, noise=1e-3, steps=10), math.sqrt(10) / 1e-3),  # no amplification
     (_steps("replaced", rate=0.01, noise=1e-3, steps=10), 2 * math.sqrt(10) / 1e-3),
     (_steps("added or removed", delta=1e-12, sampling="shuffled"), 0.5),  # no amplification, so δ may be small
@@ -124,6 +125,13 @@ CLOSED_FORMS = [
 @pytest.mark.parametrize(("entry", "mu"), CLOSED_FORMS)
 def test_the_worst_case_is_computed_and_not_copied(entry: dict[str, Any], mu: float) -> None:
     assert worst_case(entry) == pytest.approx(gaussian_dp(mu, entry["privacy"]["delta"]))
+
+
+def test_queries_in_rounds_need_a_theorem_for_adaptive_queries() -> None:
+    """The bounded-range bound 1.989 composes queries that are fixed in advance."""
+    votes = {**_VOTES, "name": "exponential", "parameters": {"epsilon": 0.1}, "queries": 100}
+    assert worst_case(content(2.0, votes)) == pytest.approx(1.989, abs=1e-3)
+    assert worst_case(content(2.0, {**votes, "rounds": 100})) == pytest.approx(2.152, abs=1e-3)
 
 
 def test_removing_a_record_from_shuffled_batches_changes_two_of_them() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from patebench.accounting import searches
-from patebench.accounting.accountant import check_queries, valid_for_discrete_noise
+from patebench.accounting.accountant import check_queries, valid_for_adaptive_queries, valid_for_discrete_noise
 from patebench.accounting.sanitised import SanitisingNoise
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Bound, Kind, check_delta, large_delta
@@ -176,10 +176,12 @@ def worst_case(
     classes: int | None = None,
     teachers: int | None = None,
     release: bool = False,
+    adaptive: bool = False,
 ) -> list[Bound]:
     """Return the worst-case bounds on the ε of the labels of `queries` queries at `delta`, smallest first.
 
-    With `release`, only bounds that are also valid for discrete noise are returned. Some mechanisms have a worst case
+    With `release`, only bounds that are also valid for discrete noise are returned; with `adaptive`, only bounds that
+    are also valid if queries depend on earlier answers. Some mechanisms have a worst case
     that depends on `classes` or `teachers`; PatebenchError if a required one is None.
     """
     kind = type(mechanism).__name__
@@ -189,6 +191,8 @@ def worst_case(
         raise PatebenchError(f"the cost of {kind} depends on the number of teachers; add --teachers")
     any_votes = Votes.from_counts((teachers or 1) * np.eye(1, classes or 2, dtype=np.int64))
     accountants = mechanism.accountants(any_votes)
+    if adaptive:
+        accountants = valid_for_adaptive_queries(accountants)
     bounds = [
         bound
         for accountant in (valid_for_discrete_noise(accountants) if release else accountants)

@@ -43,7 +43,7 @@ from patebench.leaderboard.entry import (
     Unit,
     VoteMechanism,
 )
-from patebench.mechanisms.base import check_adaptive, make_mechanism
+from patebench.mechanisms.base import Answering, check_adaptive, make_mechanism
 from patebench.reporting.published import PRINTED
 
 #: Maximum relative difference between a reported ε and a larger worst-case ε that counts as rounding.
@@ -334,7 +334,9 @@ def _worst_case(entry: Entry) -> Bound | None:
                     raise _no_theorem(mechanism.name, unit, change)
                 return min(bounds, key=lambda bound: bound.epsilon)
             case SampledGaussian():
-                return None if mechanism.unknown_sampling else _sampled_bound(mechanism, unit, change, delta)
+                if mechanism.unknown_sampling:
+                    return None
+                return _sampled_bound(mechanism, unit, change, delta, entry.data.records)
             case PureSteps():
                 epsilon = pure_composition(mechanism.epsilon, mechanism.steps, delta)
                 return _bound(epsilon, delta, "pld", f"{mechanism.because}; Kairouz, Oh, Viswanath 2015, Theorem 3.3")
@@ -373,7 +375,9 @@ def _votes_bounds(stated: VoteMechanism, added: bool, delta: float) -> list[Boun
     mechanism = make_mechanism(stated.name, values)
     if stated.rounds > 1:
         check_adaptive(stated.name, mechanism)
-    bounds = worst_case(mechanism, stated.queries, delta, stated.classes, stated.teachers)
+    # Several rounds of a table compose by k, whatever earlier rounds answered. Other queries adapt to earlier answers.
+    adaptive = stated.rounds > 1 and mechanism.answering is not Answering.AS_TABLE
+    bounds = worst_case(mechanism, stated.queries, delta, stated.classes, stated.teachers, adaptive=adaptive)
     if added:  # only some theorems cover this
         return [replace(bound, epsilon=bound.add_or_remove) for bound in bounds if bound.add_or_remove is not None]
     most, cost = stated.answers, mechanism.per_query_cost(stated.teachers or 1, stated.classes or 2)
@@ -391,12 +395,12 @@ def _votes_bounds(stated: VoteMechanism, added: bool, delta: float) -> list[Boun
     return bounds
 
 
-def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta: float) -> Bound:
-    """Return the worst-case bound at `delta` for all steps of `mechanism` together."""
+def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta: float, records: int | None) -> Bound:
+    """Return the worst-case bound at `delta` for all steps of `mechanism` on `records` records together."""
     if unit not in (Unit.RECORD, Unit.LABEL):
         raise _no_theorem("sampled steps", unit, change)
     added = change is Change.ADDED_OR_REMOVED and unit is Unit.RECORD
-    kinds = [_accountant_steps(part, added) for part in mechanism.parts]
+    kinds = [_accountant_steps(part, added, records) for part in mechanism.parts]
     bound = bound_together(kinds, delta)
     if added and any(part.sampling == "shuffled" and part.rate < 1 for part in mechanism.parts):
         bound = replace(bound, source=f"{bound.source}; shuffled batches: L2 sensitivity √5 in each epoch")
@@ -422,7 +426,7 @@ def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta
     return replace(bound, epsilon=2 * least, source=f"{bound.source}; group privacy: Vadhan 2017, Lemma 2.2")
 
 
-def _accountant_steps(part: Steps, added: bool) -> SubsampledGaussian:
+def _accountant_steps(part: Steps, added: bool, records: int | None) -> SubsampledGaussian:
     """Return the steps `part` of an entry as a subsampled Gaussian mechanism, as the accountant needs them.
 
     One epoch of shuffled batches becomes one step on all records. The noise of this step is relative to the L2
@@ -431,8 +435,10 @@ def _accountant_steps(part: Steps, added: bool) -> SubsampledGaussian:
     """
     if part.sampling != "shuffled" or part.rate == 1:
         return SubsampledGaussian(part.noise, part.rate, part.steps)
-    # A record is in one batch of an epoch. An epoch is shortest if its incomplete batch is dropped.
-    epochs = math.ceil(part.steps / max(1, math.floor(1 / part.rate + 1e-9)))
+    # A record is in one batch of an epoch. An epoch is shortest if its incomplete batch is dropped. It has at most as
+    # many batches as records; if their number is unknown, each batch counts as an epoch.
+    batches = min(max(1, math.floor(1 / part.rate + 1e-9)), records or 1)
+    epochs = math.ceil(part.steps / batches)
     # Proof: docs/explanation/proofs-systems.md, "Shuffled batches".
     return SubsampledGaussian(part.noise / math.sqrt(5) if added else part.noise, 1.0, epochs)
 
