@@ -112,7 +112,7 @@ def run(*words):
 def test_more_queries_than_anybody_asks():
     found = solve("gnmax", {"sigma": 1e9}, 1.0, DELTA)
     assert found.queries == MOST_QUERIES
-    assert "at least 1000000 queries" in run("--mechanism", "gnmax", "--sigma", 1e9, "--epsilon", 1).output
+    assert "at least 1,000,000 queries" in run("--mechanism", "gnmax", "--sigma", 1e9, "--epsilon", 1).output
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,9 @@ def test_owners_in_the_file_need_no_other_file(tmp_path: Path) -> None:
     validate(settings(arrays(tmp_path, owner=np.arange(30) % 5), ensembles=ensembles))
     place = ("missing", "experiments.demo.ensembles[0].partition.owners")
     assert faults(settings(arrays(tmp_path), ensembles=ensembles)) == [place]
+    each = [{"teachers": 4, "model": "logistic", "partition": "owners"}]
+    owned = settings(arrays(tmp_path, owner=np.arange(30) % 5), ensembles=each)
+    assert faults(owned) == [("bound", "experiments.demo.ensembles[0].teachers")]
     ignored = settings(arrays(tmp_path, owner=np.arange(30) % 5), ensembles=[{"teachers": 5, "model": "logistic"}])
     assert "'iid' protects" in validate(ignored).warnings[0]
 

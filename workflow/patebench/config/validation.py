@@ -230,6 +230,9 @@ def _check_ensembles(where: str, settings: EnsembleSettings, run: Run, data: Dat
         kept = PARTITIONS.fact(partition.strategy, "protection")
         line = f"{where}.partition: '{partition.strategy}' protects {kept}, not a person with several records"
         run.warnings.extend([line] if line not in run.warnings else [])
+    if partition.strategy == "owners" and people is not None and set(settings.teachers) != {people}:
+        line = f"with the strategy 'owners', each owner is a teacher; set the number of teachers to {people}"
+        raise PatebenchError(line, code="bound", where=f"{where}.teachers")
     whole_people = assigns_people(partition.strategy) and not on_queries(settings.model)
     with located(f"{where}.teachers"):
         check_teachers(max(settings.teachers), known.private, people if whole_people else None)

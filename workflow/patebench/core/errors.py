@@ -52,7 +52,7 @@ def call_all(calls: Iterable[Callable[[], T]]) -> list[T]:
     return results
 
 
-def in_one_line(fault: Exception) -> str:
+def in_one_line(fault: BaseException) -> str:
     """Return the message of `fault` as one line; for exceptions other than PatebenchError, the type comes first."""
     words = str(fault) if isinstance(fault, PatebenchError) else f"{type(fault).__name__}: {fault}"
     return " ".join(words.split())

@@ -336,9 +336,9 @@ def _one_line_faults(mechanism: Mechanism) -> Iterator[None]:
     """Convert an unexpected exception of a method of `mechanism` to a PatebenchError, and log its traceback."""
     try:
         yield
-    except (PatebenchError, OSError, MemoryError):
+    except (PatebenchError, MemoryError):
         raise
-    except Exception as fault:  # a mechanism of another package may raise anything
+    except (Exception, SystemExit) as fault:  # a mechanism of another package may raise anything
         name = type(mechanism).__name__
         log.error("the mechanism %s raised an exception", name, exc_info=fault)
         raise PatebenchError(
