@@ -25,7 +25,7 @@ from patebench.core.text import plural
 from patebench.data import DATASETS, known_outline, outline_of, reads_own_files
 from patebench.data.dataset import Outline, check_numbers
 from patebench.data.division import check_shift
-from patebench.data.partitions import PARTITIONS, assigns_people, check_teachers, read_owners
+from patebench.data.partitions import PARTITIONS, assigns_people, check_teachers, protected, read_owners
 from patebench.mechanisms import MECHANISMS
 from patebench.models import MODELS, RECIPES, on_queries
 from patebench.petdl import FORMS
@@ -227,7 +227,7 @@ def _check_ensembles(where: str, settings: EnsembleSettings, run: Run, data: Dat
         line = f"the strategy '{partition.strategy}' needs the owner of each record, but {data.name} names none; give"
         raise PatebenchError(f"{line} a .npy file as `owners`", code="missing", where=f"{where}.partition.owners")
     if people is not None and people < known.private and not needs_owners:
-        kept = PARTITIONS.fact(partition.strategy, "protection")
+        _, kept = protected(partition.strategy, own_rows=False)  # the rows of most own data are positions
         line = f"{where}.partition: '{partition.strategy}' protects {kept}, not a person with several records"
         run.warnings.extend([line] if line not in run.warnings else [])
     if partition.strategy == "owners" and people is not None and set(settings.teachers) != {people}:
