@@ -170,7 +170,9 @@ class Votes:
             raise PatebenchError(f"counts go up to {counts.max()}; they must be below {MOST_VOTES}")
         totals = counts.sum(axis=1)
         if counts.min() < 0 or totals.min() < 1 or totals.min() != totals.max():
-            raise PatebenchError("counts must be non-negative and sum to the same number of teachers in every query")
+            raise PatebenchError(
+                "counts must be non-negative and sum to the same number of teachers, at least one, in every query"
+            )
         return cls(np.asarray(counts, dtype=np.int64))
 
     def at(self, queries: slice | NDArray[np.integer]) -> "Votes":

@@ -162,7 +162,7 @@ def _first_bytes(path: Path) -> bytes:
         why = f"it cannot be read ({fault.strerror})"
         raise ArtefactError(path, why, "give the path of a file of votes") from None
     if not magic:
-        raise PatebenchError(f"{path} is empty; save the array with numpy.save")
+        raise PatebenchError(f"{path} is empty; write a table of votes or counts to it")
     return magic
 
 
@@ -220,7 +220,7 @@ def _check_totals(counts: NDArray[np.integer]) -> None:
     if (other := np.flatnonzero(totals != totals[0])).size:
         query = int(other[0])
         raise PatebenchError(
-            f"query 0 has {plural(totals[0], 'vote')} and query {query} has {totals[query]}; but each teacher "
+            f"query 0 has {plural(totals[0], 'vote')} and query {query} has {totals[query]:,}; but each teacher "
             "votes once on every query; correct the counts or, if the table contains votes (teachers × queries), add "
             "--classes (and --votes for the command epsilon)"
         )
