@@ -257,7 +257,7 @@ def test_what_does_not_fit_together_is_one_line(world: OneVote) -> None:
     shares = {"teachers": TEACHERS, "out": [world.file("a.npz"), world.file("b.npz")], **NAMED}
     plain = {"mechanism": "gnmax", "parameters": {"sigma": 3.0}, "out": world.file("refused.npz"), **NAMED}
     refused: list[tuple[str, Callable[[], object]]] = [
-        ("votes with public features; give --features and --encoder", lambda: world.vote(features=None)),
+        ("vote by public features; give --features and --encoder", lambda: world.vote(features=None)),
         ("uses no features", lambda: world.vote(0, 1, training=TrainingParameters(model="logistic"))),
         ("compute no probabilities", lambda: world.vote(kept=KeptOutputs(soft=(1.0,)))),
         ("'supervised' uses no features; leave out --encoder", lambda: world.student("supervised", labels)),

@@ -97,8 +97,8 @@ def test_bad_sizes_other_roles_and_a_wrong_division_leave_no_file(
     public = write_samples("public", numbered(100, 40), np.zeros(40, int))
     private = write_samples("private", numbered(0, 30), np.zeros(30, int))
     for pool, test, words in (
-        (41, None, r"40 public samples \(of which 0 do not count, .*\) are too few"),
-        (40, None, "too few for a pool of 40 and any test samples"),
+        (41, None, "40 public samples are too few .*; 0 of them equal samples of the pool"),
+        (40, None, "too few for a pool of 40 and 1 test sample;"),
         (30, 11, "too few for a pool of 30 and 11 test samples"),
     ):
         with pytest.raises(PatebenchError, match=words):

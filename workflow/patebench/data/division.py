@@ -132,8 +132,9 @@ def divide(
     split = PublicSplit(queries, unseen[:test], len(others) - len(unseen))
     if len(split.pool) < pool or len(split.test) < (test or 1):
         raise PatebenchError(
-            f"{len(public)} public samples (of which {split.in_pool} do not count, as they equal samples of the pool)"
-            f" are too few for a pool of {pool} and {test or 'any'} test samples; choose a smaller pool or test set"
+            f"{len(public)} public samples are too few for a pool of {pool} and {plural(test or 1, 'test sample')}; "
+            f"{split.in_pool} of them equal samples of the pool and cannot be test samples; choose a smaller pool or "
+            "test set"
         )
     return split
 

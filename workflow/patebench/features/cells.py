@@ -203,9 +203,9 @@ class Directions:
 
     @property
     def total(self) -> Array:
-        """Return the vector (queries,) by which a table of votes is multiplied to count the records of each class.
+        """Return the vector (queries,) that recovers the number of records of each class from their votes.
 
-        `table` (queries, classes) is the sum of the weighted votes of all records. The product `total @ table`
-        (classes,) is the number of records of each class.
+        The product of this vector with the weights of any record is 1. `table` (queries, classes) sums the weights of
+        all records, those of a class in its column. So `total @ table` (classes,) counts the records of each class.
         """
         return self.rotation[-1] / _GRID / _CONSTANT / _LENGTH

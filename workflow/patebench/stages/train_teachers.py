@@ -92,7 +92,7 @@ def run(
                 f"teachers of '{training.model}' compute no probabilities; leave out --soft and --hints"
             )
         if features is None or encoder is None:
-            raise PatebenchError(f"'{training.model}' votes with public features; give --features and --encoder")
+            raise PatebenchError(f"'{training.model}' teachers vote by public features; give --features and --encoder")
         arrays, facts = _vote_with_features(chunk, queries, rounds, features, encoder, training)
     else:
         if shards.meta.get("empty"):
