@@ -496,9 +496,9 @@ class PrivateKnnParameters(Parameters):
 
 
 class FeatureMethodParameters(Parameters):
-    """Private classifier that `method` fits to features of private records, and an optional student.
+    """Parameters of a private classifier that `method` fits to features of private records, and of its student.
 
-    The encoder that computes the features is public.
+    The encoder that computes the features is public. Without a student, the classifier itself is tested.
     """
 
     method: Annotated[Text, known_to(FEATURE_METHODS)] = Field(

@@ -17,7 +17,7 @@ _bars = 0
 
 
 class Report(Protocol):
-    """Callback that receives the number of units done so far, and the total `of` if it was unknown at the start."""
+    """Callback that receives the number of units done so far, and the total number `of` units if it was not known."""
 
     def __call__(self, done: int, of: int | None = None, /) -> None: ...
 

@@ -46,7 +46,7 @@ def order_by_content(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.intp]:
     hashes = hash_samples(arrays.get("images", arrays["x"]))
     order = np.argsort(hashes, kind="stable")
     if copies := len(hashes) - len(np.unique(hashes)):
-        line = f"{plural(copies, 'copy')} of samples with private labels could show labels by their order; remove them"
+        line = f"the order of {plural(copies, 'copy')} of samples could reveal private labels; remove the copies"
         raise PatebenchError(line, code="labels")
     return order
 

@@ -223,7 +223,8 @@ def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
             names = _header(path)
     except pd.errors.ParserWarning:  # otherwise the values would move to columns of other names
         fault = "its records have more values than its header has names"
-        raise ArtefactError(path, fault, "write a name for each column into the first line") from None
+        fix = "write a name for each column into the first line, and separate values by commas (.csv) or tabs (.tsv)"
+        raise ArtefactError(path, fault, fix) from None
     except ImportError:
         fix = "install it by pip install 'patebench[parquet]', or give a .csv file"
         raise ArtefactError(path, "reading Parquet requires pyarrow", fix) from None

@@ -298,6 +298,6 @@ def _printed_of_model(published: Published, row: Mapping[Any, Any]) -> list[Valu
 
 
 def _printed_entries(values: Iterable[Value]) -> list[Printed]:
-    """Return an entry of the file of rows for each of `values`, except values for changed copies of data sets."""
+    """Return the entries of `rows.json` for published values: those of `values` that hold for an original data set."""
     same = (value for value in values if value.copy_of is None)
     return [Printed(paper=value.paper, row=f"{value.table}, {value.row}", epsilon=value.value) for value in same]
