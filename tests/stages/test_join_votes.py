@@ -8,6 +8,7 @@ import pytest
 from tests.refusals import refuses
 from tests.stages.ensemble import Ensemble
 
+from patebench.artefacts.reading import check_in_place
 from patebench.config.parameters import SplitParameters
 from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import CHUNK, POOL, VOTES
@@ -39,6 +40,19 @@ def test_joined_votes_are_in_order_whatever_the_order_of_chunks(ensemble: Ensemb
     assert facts["split"] == read_arrays(ensemble.pool, POOL).meta["split"]
     assert facts["split"] == SplitParameters(pool=100, test=100).model_dump()
     assert facts["training"] == {"model": "logistic", "recipe": "modern", "epochs": None, "neighbours": None}
+
+
+def test_votes_of_other_teachers_are_refused_beside_the_description_of_the_right_ones(
+    ensemble: Ensemble, halves: tuple[Path, Path]
+) -> None:
+    """They have the same partition and pool."""
+    votes, _ = ensemble.join(*halves)
+    check_in_place(read_arrays(votes, VOTES))
+    copied = votes.read_bytes()
+    ensemble.join(ensemble.train(0, 5, "random-forest"))
+    votes.write_bytes(copied)
+    with refuses("mismatch", votes):
+        check_in_place(read_arrays(votes, VOTES))
 
 
 def test_description_by_hand() -> None:

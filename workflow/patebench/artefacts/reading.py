@@ -6,7 +6,7 @@ LABELS the labels that a mechanism has drawn.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from patebench.accounting.votes import Votes, WeightedVotes
 from patebench.core.checks import NotFiniteError, check_finite
 from patebench.core.errors import ArtefactError, PatebenchError, located
 from patebench.core.fields import show
-from patebench.core.files import Artefact, nearest_file, read_arrays, read_facts
+from patebench.core.files import Artefact, nearest_file, read_arrays, read_facts, read_json
 from patebench.core.formats import (
     ENCODER,
     LAYOUTS,
@@ -123,9 +123,20 @@ def check_in_place(source: Artefact) -> None:
     """Raise ArtefactError if a file of votes (CHUNK or VOTES) was copied here from another run or data set.
 
     The file stores the digests of its partition and pool. They are compared with partition.npz and pool.npz in its
-    folder or the nearest folder above. There is no comparison with a missing or damaged file, nor for votes that were
-    read from a table.
+    folder or the nearest folder above. The digest of votes.npz is also compared with the one in ensemble.json beside
+    it. There is no comparison with a missing or damaged file, nor for votes that were read from a table.
     """
+    summary = source.path.parent / "ensemble.json"
+    described: object = source.digest
+    if source.path.name == "votes.npz" and summary.is_file():
+        with suppress(ArtefactError):
+            described = read_json(summary, "join_votes").get("votes")
+    if described != source.digest:
+        fault, fix = (
+            f"it is not the file that {summary} describes",
+            "restore it, or delete both and run snakemake again",
+        )
+        raise ArtefactError(source.path, fault, fix, code="mismatch")
     for parent, layout in (("partition", PARTITION), ("pool", POOL)):
         path = nearest_file(source.path.parent, f"{parent}.npz")
         if not path.is_file() or len(str(source.meta[parent])) != _DIGEST_LENGTH or source.meta["kind"] == "table":
