@@ -25,7 +25,7 @@ from patebench.core.text import plural
 from patebench.data import DATASETS, known_outline, outline_of, reads_own_files
 from patebench.data.dataset import Outline, check_numbers
 from patebench.data.division import check_shift
-from patebench.data.partitions import PARTITIONS, assigns_people, check_teachers, protected, read_owners
+from patebench.data.partitions import assigns_people, check_teachers, protected, read_owners
 from patebench.mechanisms import MECHANISMS
 from patebench.models import MODELS, RECIPES, on_queries
 from patebench.petdl import FORMS
@@ -218,22 +218,23 @@ def _check_ensembles(where: str, settings: EnsembleSettings, run: Run, data: Dat
     at most as many teachers as owners. Add a warning to `run` if the partition ignores owners of several records.
     """
     partition, people = settings.partition.chosen_in(run.mode, names_owners=data.names_owners), known.people
-    needs_owners = PARTITIONS.fact(partition.strategy, "parameter") == "owners"
+    by_owner = assigns_people(partition.strategy)
     if partition.owners is not None:
         with located(f"{where}.partition.owners"):
             check_numbers("owners", owners := read_owners(Path(partition.owners)), known.private)
         people = len(np.unique(owners))
-    elif needs_owners and people is None:
+    elif by_owner and people is None:
         line = f"the strategy '{partition.strategy}' needs the owner of each record, but {data.name} names none; give"
         raise PatebenchError(f"{line} a .npy file as `owners`", code="missing", where=f"{where}.partition.owners")
-    if people is not None and people < known.private and not needs_owners:
+    if people is not None and people < known.private and not by_owner:
         _, kept = protected(partition.strategy, own_rows=False)  # the rows of most own data are positions
         line = f"{where}.partition: '{partition.strategy}' protects {kept}, not a person with several records"
-        run.warnings.extend([line] if line not in run.warnings else [])
+        if line not in run.warnings:
+            run.warnings.append(line)
     if partition.strategy == "owners" and people is not None and set(settings.teachers) != {people}:
         line = f"with the strategy 'owners', each owner is a teacher; set the number of teachers to {people}"
         raise PatebenchError(line, code="bound", where=f"{where}.teachers")
-    whole_people = assigns_people(partition.strategy) and not on_queries(settings.model)
+    whole_people = by_owner and not on_queries(settings.model)
     with located(f"{where}.teachers"):
         check_teachers(max(settings.teachers), known.private, people if whole_people else None)
 

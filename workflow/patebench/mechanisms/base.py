@@ -81,7 +81,7 @@ class Shown(NamedTuple):
 
 
 class Answering(StrEnum):
-    """How a mechanism answers the queries of one release, such as each alone or all by one table of noisy counts.
+    """Way in which a mechanism answers the queries of one release, such as each alone or all by one noisy table.
 
     This determines how costs compose and what audits test.
     """
