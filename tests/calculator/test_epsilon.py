@@ -247,7 +247,7 @@ def test_what_can_not_be_released_has_nothing_to_publish(file):
     words = ("--mechanism", "exponential", "--epsilon", 0.1, "--delta", DELTA)
     assert answer(file, *words)["released"] is None
     assert "Nothing to publish: exponential has no form with discrete noise" in run(file, *words).output
-    assert "cannot be drawn with discrete noise" in str(run(file, *words, "--release").exception)
+    assert "supports no discrete noise" in str(run(file, *words, "--release").exception)
     both = run(file, *GAUSSIAN, 2, "--release", "--sanitise")
     assert "no sanitised bound is proven" in str(both.exception)
 

@@ -115,7 +115,7 @@ COUNTS = Votes.from_counts(np.array([[3, 1]]))
 @pytest.mark.parametrize(
     ("asked", "fault"),
     [
-        (lambda: check_releasable("unfit", Unfit), "'unfit' cannot be drawn with discrete noise.*lnmax, gnmax"),
+        (lambda: check_releasable("unfit", Unfit), "'unfit' supports no discrete noise.*lnmax, gnmax"),
         (lambda: cost_per_query("unfit", Unfit(3.0), 9, 2), "'unfit' has no cost per query.* one of: .*gnmax"),
         (lambda: cost_per_query("ptr-gnmax", made("ptr-gnmax"), 9, 2), "has no cost per query"),
         (
@@ -125,7 +125,7 @@ COUNTS = Votes.from_counts(np.array([[3, 1]]))
         (lambda: cost_per_query("x", made("distributed-sparse-gnmax"), 99, 2), "releases its table as a whole"),
         (lambda: check_adaptive("ptr-gnmax", made("ptr-gnmax")), "cannot be queried in rounds"),
         (lambda: DistributedGNMax(5.0, 10).needed(10), "tolerance = 10 must be below the number of teachers, 10"),
-        (lambda: made("stable-svt").neighbours(np.array([[3, 2]])), "depend on each other"),
+        (lambda: made("stable-svt").neighbours(np.array([[3, 2]])), "depends on other queries"),
         (lambda: made("sparse-gnmax").release(COUNTS, np.random.default_rng(0)), "only counts are available"),
         (lambda: made("randomised-response").release(COUNTS, np.random.default_rng(0)), "only counts are available"),
         (lambda: Unknown(4.0).bounds(COUNTS, [1], 1e-5), r"Unknown.log_outcome_probabilities .* override 'neighbours'"),

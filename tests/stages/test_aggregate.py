@@ -150,7 +150,7 @@ UNDRAWN = "cannot be drawn exactly"
         ("lnmax", {"gamma": 1e-13}, {}, UNDRAWN),
         ("confident-gnmax", {"threshold": 200.0, "sigma1": 20.0, "sigma2": 2.0**41}, {}, UNDRAWN),  # answers nothing
         ("distributed-gnmax", {"sigma": 2.0**45, "tolerance": 2.0}, {}, UNDRAWN),
-        (*GNMAX, {"budget": 0.01, "delta": 1e-5}, "does not admit one query"),
+        (*GNMAX, {"budget": 0.01, "delta": 1e-5}, "is too small for a single query"),
         (*GNMAX, {"budget": 1.0}, "--budget needs a δ"),
         (*GNMAX, {"delta": 1e-5}, "--delta is the δ of a budget, but --budget is missing"),
     ],

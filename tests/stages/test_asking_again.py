@@ -215,7 +215,7 @@ def test_labels_of_another_round_or_another_partition_are_refused(again: Again, 
         ({"votes": first["votes"]}, "its votes of the last rounds are not on"),
         ({"selected": None, "earlier": None}, "it contains votes on queries selected in rounds"),
         ({"votes": changed(votes, tmp_path / "a.npz", earlier_votes="0" * 64)}, "entry 'votes' does not match"),
-        ({"votes": changed(votes, tmp_path / "b.npz", **of_others)}, "the rounds of its votes differ from the rounds"),
+        ({"votes": changed(votes, tmp_path / "b.npz", **of_others)}, "it contains votes of other rounds than"),
     ):
         refused(aggregate.run, fault, **{**second, **changes})
     refused(aggregate.run, "its votes of the last rounds are not on", **{**first, "votes": second["votes"]})
@@ -255,7 +255,7 @@ def test_teachers_are_asked_about_rounds_in_their_order(again: Again, tmp_path: 
     for selected, name, fault in (
         ([second], "nearest-query", "its queries were selected after an earlier round"),
         ([first, first], "nearest-query", "its queries were selected without the labels of the first round"),
-        ([first, second, second], "nearest-query", "is selected twice in all rounds together"),
+        ([first, second, second], "nearest-query", "was selected more than once over all rounds"),
         ([first, second], "logistic", "its queries were selected after a release of labels"),
     ):
         command[model] = name

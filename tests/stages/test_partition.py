@@ -125,7 +125,7 @@ def test_files_of_another_role_or_other_data_are_refused(tiny: Path, write_sampl
     with refuses("mismatch"):
         make(tiny)
     write_samples("public", np.zeros((40, 2), np.float32), np.zeros(40, int))
-    with pytest.raises(ArtefactError, match="another shape or dtype"):
+    with pytest.raises(ArtefactError, match="differ in shape or dtype"):
         make(tiny)
 
 

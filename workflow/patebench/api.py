@@ -243,7 +243,7 @@ def calibrate(
     name, checked = _resolve_mechanism(mechanism, parameters)
     if count is not None:
         raise PatebenchError(
-            f"{name} has all its parameters, so only the number of queries can be found; leave out queries=…"
+            f"all parameters of {name} are given, so only the number of queries can be found; leave out queries=…"
         )
     return queries_for(checked, name, epsilon, delta, classes, teachers, release)
 

@@ -253,7 +253,7 @@ def check_queries(queries: Sequence[int], available: int) -> list[int]:
         If `queries` is empty, or a number is below 1 or above `available`, the number of queries with votes.
     """
     if not queries:
-        raise PatebenchError("no number of queries is given for the bounds; give at least one")
+        raise PatebenchError("the list of numbers of queries is empty; give at least one number")
     for T in queries:
         if not 1 <= T <= available:
             raise PatebenchError(

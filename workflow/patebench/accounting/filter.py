@@ -108,7 +108,8 @@ class RenyiFilter:
         after = self._total_with(cost)
         if not after <= self.allowance:
             raise PatebenchError(
-                f"the budget ε = {self.epsilon:g} at δ = {self.delta:g} does not admit another step; stop the release"
+                f"the budget ε = {self.epsilon:g} at δ = {self.delta:g} would be exceeded by another step; stop the"
+                " release"
             )
         self.spent = after
 

@@ -88,11 +88,13 @@ def edge(
     """
     at_low, at_high = cost(low), cost(high)
     if at_low == at_high:
-        raise PatebenchError("the parameter to be found does not change ε; give a value for it, and leave out another")
+        raise PatebenchError(
+            "ε does not depend on the missing parameter, so its value cannot be found; give it, and leave out another"
+        )
     (least, cheap), (greatest, expensive) = sorted([(at_low, low), (at_high, high)])
     if least > budget:
         raise PatebenchError(
-            f"the least ε that the parameter allows is {least:.4g}, at {cheap:g}, above the target {budget:g}; "
+            f"ε is at least {least:.4g} (reached if the parameter is {cheap:g}), which exceeds the target {budget:g}; "
             "raise the target"
         )
     if greatest <= budget:

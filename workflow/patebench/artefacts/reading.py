@@ -64,7 +64,7 @@ def check_partners(private: Artefact, public: Artefact) -> None:
     for entry in ("dataset", "classes", "class_names"):
         public.require(entry, private.meta[entry], str(private.path))
     if (private["x"].dtype, private["x"].shape[1:]) != (public["x"].dtype, public["x"].shape[1:]):
-        raise ArtefactError(public.path, f"its samples have another shape or dtype than those of {private.path}")
+        raise ArtefactError(public.path, f"its samples differ in shape or dtype from those of {private.path}")
 
 
 def records_outside(private: Artefact, *others: Artefact) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -378,7 +378,7 @@ def check_distinct(positions: NDArray[np.integer], path: Path) -> None:
     """Raise ArtefactError, naming the file `path`, if one of the query `positions` occurs twice."""
     values, counts = np.unique(positions, return_counts=True)
     if len(values) < len(positions):
-        fault = f"query {values[counts > 1][0]} is selected twice in all rounds together"
+        fault = f"query {values[counts > 1][0]} was selected more than once over all rounds"
         raise ArtefactError(path, fault, OF_ROUNDS, code="rounds")
 
 
@@ -399,7 +399,7 @@ def _vote_columns(files: Sequence[Artefact], positions: NDArray[np.integer], vot
     if votes.meta["queries_files"][-len(files) :] != [file.digest for file in files]:
         fault = f"its votes of the last rounds are not on the queries of {', '.join(str(f.path) for f in files)}"
     elif not np.array_equal(held[columns], positions):
-        fault = "its array `queries` differs from the files of queries whose digests it stores"
+        fault = f"its array `queries` does not contain the queries of {', '.join(str(f.path) for f in files)}"
     else:
         return columns
     raise ArtefactError(votes.path, fault, OF_ROUNDS, code="rounds")

@@ -80,13 +80,13 @@ def _noisy_table(released: Artefact, positions: NDArray[np.integer]) -> NoisyTab
     if "noisy_counts" not in released.arrays or "neighbours" not in released.meta or released.meta["rounds"]:
         raise ArtefactError(
             released.path,
-            "it contains no table of noisy counts of records' votes on their nearest queries",
+            "it contains no table of noisy vote counts for the whole pool, which this student needs",
             "give labels by the mechanism sparse-gnmax or sparse-lnmax from teachers of the model nearest-query",
         )
     if len(positions) < len(released["labels"]):
         raise ArtefactError(
             released.path,
-            f"the student needs the whole table, but only {len(positions)} of its queries were chosen",
+            f"the student needs all {len(released['labels'])} queries of the table, but --queries is {len(positions)}",
             f"give --queries {len(released['labels'])}",
         )
     neighbours, most = released.meta["neighbours"], released.meta["parameters"]["k"]

@@ -237,10 +237,11 @@ def _missing_parameter(name: str, kind: type[Mechanism], parameters: Mapping[str
     missing = [parameter for parameter in kind.parameter_names() if parameter not in parameters]
     if len(missing) == 1:
         return missing[0]
-    state = f"{', '.join(missing)} are missing; give all but one of them" if missing else "all are given; leave one out"
+    names = ", ".join(kind.parameter_names())
+    state = f"{', '.join(missing)} are missing" if missing else "none is missing"
     raise PatebenchError(
-        f"exactly one parameter of '{name}' must be missing to find the noise for {plural(queries, 'query')}, but "
-        f"{state} ({', '.join(kind.parameter_names())}), or give all and no number of queries to find this number"
+        f"to find the noise for {plural(queries, 'query')}, all parameters of '{name}' but one are needed ({names}), "
+        f"and {state}; leave out exactly one, or give all and leave out the number of queries to find that number"
     )
 
 

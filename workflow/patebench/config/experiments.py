@@ -320,7 +320,7 @@ class _Expansion:
         `why` is the reason in the message, such as "the teachers must vote on the whole pool".
         """
         if self.selected:
-            line = f"{why}, but {self.where}.queries selects {self.selected} queries; leave out one of the two"
+            line = f"{why}, but {self.where}.queries limits them to {self.selected} queries; leave out one of the two"
             raise PatebenchError(line, code="queries", where=where)
 
     def _accounted_queries(self, where: str, numbers: Sequence[int] | None, accounted: Sequence[int]) -> Sequence[int]:
@@ -623,5 +623,5 @@ def _check_protects(where: str, settings: EnsembleSettings, partition: Partition
         )
         raise PatebenchError(line, code="unprotected", where=f"{where}.partition{own_key}")
     if partition.every_class:
-        line = "a run that stops here would leak which classes a private shard lacks; leave out every_class"
+        line = "the run stops if a shard lacks a class, and this stop leaks private data; leave out every_class"
         raise PatebenchError(line, code="release", where=f"{where}.partition.every_class")

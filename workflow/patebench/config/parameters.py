@@ -146,7 +146,7 @@ class SplitParameters(Parameters):
     @model_validator(mode="after")
     def _distinct_in_paths(self) -> Self:
         if self.encoder in SHIFTS or str(self.encoder).startswith("test-"):
-            hint = f"{show(self.encoder)} has another meaning in the names of folders; choose another name"
+            hint = f"{show(self.encoder)} is reserved for names of result folders; choose another name"
             raise mistake(hint, "encoder", code="name")
         return self
 

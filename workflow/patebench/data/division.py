@@ -46,7 +46,8 @@ def order_by_content(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.intp]:
     hashes = hash_samples(arrays.get("images", arrays["x"]))
     order = np.argsort(hashes, kind="stable")
     if copies := len(hashes) - len(np.unique(hashes)):
-        line = f"the order of {plural(copies, 'copy')} of samples could reveal private labels; remove the copies"
+        found = f"the pool contains {plural(copies, 'copy')} of other samples"
+        line = f"{found}, whose order could reveal private labels; remove them"
         raise PatebenchError(line, code="labels")
     return order
 

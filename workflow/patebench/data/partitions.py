@@ -184,8 +184,8 @@ def skew(inputs: PartitionInputs) -> Assignment:
             )
         if len(stock) - needed > room:
             raise PatebenchError(
-                f"label {label} has {len(stock) - needed} private samples more than the shards with this main label"
-                f" take, but the other shards have room for only {room}; {fix}"
+                f"{len(stock) - needed} private samples of label {label} do not fit into the shards with this main"
+                f" label, and the other shards have room for only {room}; {fix}"
             )
         slots = np.repeat(np.flatnonzero(own), quotas[own])
         assignment[stock[: len(slots)]] = slots

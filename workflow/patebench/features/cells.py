@@ -170,8 +170,8 @@ class Directions:
         max_queries = int((variance > _LEAST * variance[-1]).sum()) + 1
         if len(queries) > max_queries:
             raise PatebenchError(
-                f"votes with weights on {len(queries)} queries need {len(queries) - 1} principal axes, and the "
-                f"features of this pool have {max_queries - 1}; use at most {max_queries} queries",
+                f"votes with weights on {len(queries)} queries need {len(queries) - 1} principal axes, but the "
+                f"features of this pool have only {max_queries - 1}; use at most {max_queries} queries",
                 code="queries",
             )
         leading_axes = np.rint(axes[:, ::-1][:, : len(queries) - 1] * _GRID)

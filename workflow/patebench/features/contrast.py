@@ -84,7 +84,7 @@ class ContrastEncoder(Encoder):
             sizes, flat = [part.numel() for part in tensors], torch.from_numpy(arrays[name])
             if len(flat) != sum(sizes):
                 raise PatebenchError(
-                    f"its arrays are not those of a contrastive encoder for samples of shape {shape}:"
+                    f"its arrays do not belong to a contrastive encoder for samples of shape {shape}:"
                     f" {len(flat)} {name} instead of {sum(sizes)}"
                 )
             for tensor, values in zip(tensors, torch.split(flat, sizes), strict=True):

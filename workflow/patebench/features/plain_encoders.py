@@ -54,7 +54,7 @@ class _Plain(Encoder):
         shape = tuple(map(int, arrays["shape"]))
         cls.check(shape)
         if len(arrays["weights"]) != 1 or arrays["weights"].any():
-            raise PatebenchError(f"its arrays are not those of the encoder {cls.kind}")
+            raise PatebenchError(f"its arrays do not belong to the encoder '{cls.kind}'")
         return cls(shape)
 
 

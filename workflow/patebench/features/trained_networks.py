@@ -174,7 +174,7 @@ class NetworkEncoder(AxesEncoder):
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         if "network" not in arrays:
-            raise PatebenchError("its arrays are not those of an encoder from a file")
+            raise PatebenchError("its arrays do not belong to an encoder from a file")
         return super(NetworkEncoder, cls.of_content(arrays["network"].tobytes())).of(arrays)
 
 

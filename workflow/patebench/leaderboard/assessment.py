@@ -214,7 +214,9 @@ def _find_problems(entry: Entry) -> Iterator[Problem]:
         text = f"mechanism.teachers is {teachers}, above data.records ({entry.data.records}), so shards would overlap"
         yield Problem("contradiction", f"{text}; correct one of them", rejected=True)
     if isinstance(entry.mechanism, GaussianComposition | PureSteps) and entry.origin is Origin.WRITTEN:
-        yield Problem("stated-cost", "the cost rests on mechanism.because, which only a person can check")
+        yield Problem(
+            "stated-cost", "the cost per step is stated in mechanism.because, not computed; a person must check it"
+        )
     if entry.data.records is None:
         yield Problem("unknown-records", "data.records is missing, so δ cannot be compared with 1/n")
     if privacy.delta is not None and (fault := large_delta(privacy.delta, teachers, entry.data.records)):

@@ -222,7 +222,8 @@ class Mechanism(ABC):
         name, remedy = type(self).__name__, "override 'neighbours' and 'accountants'"
         if not self.independent_queries:
             raise PatebenchError(
-                f"{name} answers queries that depend on each other, so neighbours of one query are undefined; {remedy}"
+                f"in {name}, the answer to a query depends on other queries, so the neighbours of one query are not "
+                f"defined; {remedy}"
             )
 
         def log_probabilities(rows: Counts) -> NDArray[np.float64]:
@@ -404,7 +405,7 @@ def check_releasable(name: str, kind: type[Mechanism]) -> None:
     """Raise PatebenchError if mechanisms of class `kind` cannot draw discrete noise, which a safe release needs."""
     if not kind.discrete:
         raise PatebenchError(
-            f"the mechanism '{name}' cannot be drawn with discrete noise, so its labels are not safe to release; "
+            f"the mechanism '{name}' supports no discrete noise, so its labels are not safe to release; "
             f"use one of: {_mechanisms_with('discrete')}"
         )
 
@@ -521,7 +522,7 @@ def keeper_of(cost: PerQueryCost, epsilon: float, delta: float) -> RenyiFilter:
     keeper = RenyiFilter(epsilon=epsilon, delta=delta, order=float(nearest))
     if not keeper.admits(cost.both):
         raise PatebenchError(
-            f"a budget of ε = {epsilon:g} at δ = {delta:g} does not admit one query; "
+            f"a budget of ε = {epsilon:g} at δ = {delta:g} is too small for a single query; "
             "give a larger budget, or use more noise"
         )
     return keeper

@@ -75,7 +75,7 @@ def refuse_second_release(out: Path | str, mode: Mode) -> None:
     if mode is Mode.RELEASE and Path(out).exists():
         raise ArtefactError(
             out,
-            "it already exists, and if it is a release, another draw costs its ε a second time",
+            "this file already exists, and if it is a release, another draw adds its ε a second time",
             "publish the existing file, or give another path and a limit of all releases in the ledger",
             code="second-release",
         )

@@ -219,9 +219,9 @@ class Ledger:
         if len(matching) > 1:
             raise ArtefactError(
                 matching[0].path,
-                f"it and {matching[1].path} are both ledgers of this private data, but draws in two ledgers are not "
-                "counted together",
-                "remove the file that is a copy from the folder, or leave out a --private that names other data",
+                f"this file and {matching[1].path} are both ledgers of this private data, and draws of two ledgers "
+                "are not added up",
+                "remove the copy from the folder, or leave out --private if it names other data",
                 code="two-ledgers",
             )
         if not matching:
@@ -397,7 +397,8 @@ def _check_other_ledgers(folder: Path, limit: LedgerParameters | None, private: 
     if not ledgers:
         return
     others = plural(len(doubtful or ledgers), "other ledger")
-    words = f"this private data has no ledger yet, and the {others} may be of the same data in another form"
+    words = f"this private data has no ledger yet, but the {others} in this folder may belong to the same"
+    words += " data in another format"
     if doubtful and limit is None:
         name = (
             "name the data (ledger: {private: …} in a configuration, --private of a command)"

@@ -301,8 +301,8 @@ class DataSet:
         own = Rerun(self.config, self.with_records(self.private.arrays, "own"), self.folder / "own").prepare()
         if moved := differing_keys(self.unchanged.prepared.public, own.prepared.public):
             raise PatebenchError(
-                f"{self.data.name}: an unchanged copy of its samples is loaded with differences in {', '.join(moved)}, "
-                "so changes cannot be audited; audit another data set"
+                f"{self.data.name}: two copies of the same samples are loaded with different {', '.join(moved)}, so "
+                "changes cannot be audited; audit another data set"
             )
         y = np.array(self.private["y"])
         at = int(generator(0, "adjacency", self.data.name).integers(len(y)))
