@@ -67,7 +67,7 @@ def test_a_pool_from_elsewhere_is_changed_and_nothing_else(tmp_path: Path, write
         assert np.array_equal(truth["y"], plain[1]["y"])
         assert np.array_equal(test["x"], plain[2]["x"])
     table = write_samples("public", np.arange(40, dtype=np.float32)[:, None], y)
-    with pytest.raises(PatebenchError, match="not images and cannot be rotated; leave out pool_shift"):
+    with pytest.raises(PatebenchError, match="not images and cannot be rotated; leave 'pool_shift' out"):
         run(tmp_path, table, 25, 10, shift="rotated")
     with refuses("unknown-name"):
         run(tmp_path, public, 25, 10, shift="rotate")

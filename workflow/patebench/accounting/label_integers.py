@@ -207,7 +207,7 @@ def _read_tail_sums(sums: Array, z: Integers, reach: int) -> Array:
 
 
 def _bound_neither(noise: IntegerDistribution, w: Integers, t: Integers) -> tuple[Array, ...]:
-    """Return four bounds for the outcome that neither class a nor class b wins.
+    """Return four bounds for the outcome that a class other than `a` and `b` wins.
 
     They are a lower and an upper bound on the probability of this outcome, and an upper and a lower bound on its
     privacy loss. All are arrays (cells of w = u + v, cells of t = u − v).

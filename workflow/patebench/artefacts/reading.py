@@ -221,9 +221,10 @@ def votes_of(source: Artefact) -> Votes:
     weighted = WeightedVotes.of(source["weights"], source["row_labels"], source["row_teachers"], classes)
     if labels_only and len(np.unique(weighted.teachers)) < len(weighted.teachers):
         line = (
-            "a teacher has votes for several labels, but with private labels each teacher must be one record; recreate"
+            "if only labels are private, each teacher must have one record, but a teacher votes for several labels; recreate"
+            " the partition with the option --protects labels"
         )
-        raise PatebenchError(f"{line} the partition with --protects labels", code="labels")
+        raise PatebenchError(line, code="labels")
     return replace(Votes.from_weights(weighted, int(source.meta["teachers"]), classes), labels_only=labels_only)
 
 

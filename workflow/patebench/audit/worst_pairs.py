@@ -362,7 +362,8 @@ class Search:
             if len(known) < len(rows):
                 name = type(self.mechanism).__name__
                 raise PatebenchError(
-                    f"{name}.log_outcome_probabilities returns None, but the audit needs the probabilities; return them"
+                    f"{name}.log_outcome_probabilities returns None, but the audit needs probabilities; return "
+                    "the log-probabilities of all outcomes"
                 )
             return np.concatenate([log_p[:1] for log_p in known])
 

@@ -201,11 +201,11 @@ class _Expansion:
         wanted = self.settings.accounting.queries or (pool,)
         for path, count in _keyed_values(where, wanted):
             if self.selected and count > pool:
-                line = f"{count} exceeds the {plural(pool, 'query')} that the teachers vote on; leave {count} out"
+                line = f"{count} exceeds the {plural(pool, 'query')} that the teachers vote on; leave '{count}' out"
                 raise PatebenchError(line, code="bound", where=path)
             _check_pool(path, [count], pool)
             if self.run.mode is Mode.RELEASE and count != pool:
-                line = f"a release states ε only for all {plural(pool, 'query')}; leave {count} out"
+                line = f"a release states ε only for all {plural(pool, 'query')}; leave '{count}' out"
                 raise PatebenchError(line, code="release", where=path)
         return tuple(sorted(wanted))
 
@@ -236,7 +236,7 @@ class _Expansion:
                         mechanism.needed(teachers)
                 if budget:
                     cost_per_query(setting.mechanism, mechanism, min(sizes), _ANY_CLASSES)
-                    self._check_not_secure(setting, "answering cannot stop at a budget; leave out accounting.budget")
+                    self._check_not_secure(setting, "answering cannot stop at a budget; leave 'accounting.budget' out")
 
     def _supported_mechanism(self, setting: Setting, teachers: set[int] | None = None) -> Mechanism:
         """Return the mechanism of `setting`; raise PatebenchError if the mechanism does not support this experiment.
@@ -303,7 +303,7 @@ class _Expansion:
             training = TrainingParameters.checked({"model": votes.name}, record=True)  # no registered model
             ensemble = Ensemble(split, settings.teachers, PartitionParameters(), training, imported=votes)
             if not ensemble.has_pool and (self.settings.students or self.settings.rounds):
-                line = "a student needs samples, but a plain table of votes has none; leave out students and rounds"
+                line = "a student needs samples, but a plain table of votes has none; leave 'students' and 'rounds' out"
                 raise PatebenchError(line, code="no-samples", where=where)
             self.agreement.settle(ensemble.name, f"{where}.file", settings.file)
             self.run.own_files[ensemble.name] = [str(Path(self.run.data_root, settings.file))]
@@ -366,7 +366,7 @@ class _Expansion:
                 with located(f"{where}.mechanisms.{setting.mechanism}"):
                     mechanism = self._supported_mechanism(setting, {ensemble.teachers for ensemble in chosen})
                     check_adaptive(setting.mechanism, mechanism)
-                    self._check_not_secure(setting, "rounds are not possible; leave out secure or rounds")
+                    self._check_not_secure(setting, "rounds are not possible; leave out 'secure' or 'rounds'")
             for ensemble, setting, strategy in itertools.product(chosen, grid, settings.strategy):
                 for round in _selections(ensemble, setting, strategy, settings.queries, parameters, self.run.mode):
                     labels = LabelSet(ensemble, setting, self.run.mode, round=round)
@@ -623,5 +623,5 @@ def _check_protects(where: str, settings: EnsembleSettings, partition: Partition
         )
         raise PatebenchError(line, code="unprotected", where=f"{where}.partition{own_key}")
     if partition.every_class:
-        line = "the run stops if a shard lacks a class, and this stop leaks private data; leave out every_class"
+        line = "the run stops if a shard lacks a class, and this stop leaks private data; leave 'every_class' out"
         raise PatebenchError(line, code="release", where=f"{where}.partition.every_class")

@@ -484,7 +484,7 @@ class PrivateKnnParameters(Parameters):
     def _belong_together(self) -> Self:
         if self.form == "published" and self.answers is not None:
             raise mistake(
-                "the form 'published' answers all queries above the threshold; leave out answers",
+                "the form 'published' answers all queries above the threshold; leave 'answers' out",
                 "answers",
             )
         return self
@@ -545,7 +545,7 @@ class FeatureMethodParameters(Parameters):
     @model_validator(mode="after")
     def _belong_together(self) -> Self:
         if protects_only_labels(self.method) and self.change != "replaced":
-            raise mistake(f"'{self.method}' protects labels, which are always replaced; leave out change", "change")
+            raise mistake(f"'{self.method}' protects labels, which are always replaced; leave 'change' out", "change")
         for key in sorted({key for name in FEATURE_METHODS for key in FEATURE_METHODS.fact(name, "options")}):
             if getattr(self, key) is not None and key not in FEATURE_METHODS.fact(self.method, "options"):
                 raise mistake(f"the method '{self.method}' has no parameter '{key}'; leave '{key}' out", key)

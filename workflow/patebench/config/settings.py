@@ -146,7 +146,7 @@ class DatasetSettings(ClassParameters):
             raise mistake(hint, "private", code="missing")
         shared = self.table is not None and self.table.public_share is not None
         if shared and self.public is not None:
-            hint = "'table.public_share' takes the public samples from the private file; leave out one of the two keys"
+            hint = "'table.public_share' takes the public samples from the private file; leave out that key or 'public'"
             raise mistake(hint, "public")
         if not shared and self.public is None:
             hint = "the key is missing; add it (the file or folder with the public samples)"
@@ -207,7 +207,7 @@ class EnsembleSettings(TrainingParameters, TeacherParameters):
     def _trains_a_network(self) -> Self:
         for key in ("soft", "hints"):
             if on_queries(self.model) and getattr(self, key):
-                raise mistake(f"the model '{self.model}' has no probabilities or hints; leave out {key}", key)
+                raise mistake(f"the model '{self.model}' has no probabilities or hints; leave '{key}' out", key)
         return self
 
 

@@ -88,5 +88,5 @@ def check_options(loader: str, options: Mapping[str, Any], class_names: Sequence
     if class_names is None:
         return dict(options)
     if "class_names" not in taken:
-        raise PatebenchError(f"the data set '{loader}' has fixed classes; leave out classes and class_names")
+        raise PatebenchError(f"the data set '{loader}' has fixed classes; leave out 'classes' and 'class_names'")
     return {**options, "class_names": class_names}

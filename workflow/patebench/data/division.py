@@ -47,7 +47,7 @@ def order_by_content(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.intp]:
     order = np.argsort(hashes, kind="stable")
     if copies := len(hashes) - len(np.unique(hashes)):
         found = f"the pool contains {plural(copies, 'copy')} of other samples"
-        line = f"{found}, whose order could reveal private labels; remove them"
+        line = f"{found}, and the order of copies could reveal private labels; remove the copies"
         raise PatebenchError(line, code="labels")
     return order
 
@@ -80,7 +80,7 @@ def check_shift(shift: str, shape: tuple[int, ...]) -> None:
     """Raise PatebenchError if samples of `shape` are not images, so that the transformation `shift` is impossible."""
     if len(shape) != 3:
         raise PatebenchError(
-            f"samples of shape {shape} are not images and cannot be {shift}; leave out pool_shift", code="shape"
+            f"samples of shape {shape} are not images and cannot be {shift}; leave 'pool_shift' out", code="shape"
         )
 
 

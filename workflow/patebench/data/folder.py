@@ -154,7 +154,7 @@ def _list_images(
     """
     if index is not None:
         if private is not None or public is not None:
-            hint = "the index already lists all images; leave out either the index or the folders private and public"
+            hint = "the index already lists all images; leave out either 'index' or 'private' and 'public'"
             raise PatebenchError(hint, where="index")
         private_images, public_images = _list_index(Path(index))
     elif private is None or public is None:

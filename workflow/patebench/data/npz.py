@@ -49,7 +49,7 @@ def load(root: Path, download: bool, private: str, public: str, class_names: Seq
         raise ArtefactError(
             paths[0],
             f"its class names differ from those of {public} or the configuration",
-            "leave class_names out of this file, or give the same class names in both places",
+            "leave 'class_names' out of this file, or give the same class names in both places",
         )
     if private_part.owners is not None and public_part.owners is None:
         notes.append(f"{public}: it names no owners, so a person with private records may have public records too")

@@ -371,6 +371,6 @@ def check_every_class(assignment: Assignment, y: NDArray[Any], class_names: Sequ
         teacher, label = (int(axis[0]) for axis in np.nonzero(seen == 0))
         raise PatebenchError(
             f"teacher {teacher} has no sample of class {label} ('{class_names[label]}'), but every_class requires all"
-            " classes in each shard; leave every_class out, use fewer teachers or, with the partition skew, a smaller"
+            " classes in each shard; leave 'every_class' out, use fewer teachers or, with the partition skew, a smaller"
             " `share`"
         )

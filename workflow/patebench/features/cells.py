@@ -95,8 +95,8 @@ def queries_voted_on(
     vectors : (samples, features) features of the records
     features : (pool, features) features of the pool
     queries : (queries,) positions of the queries in the pool
-    neighbours : number of nearest queries on which a record votes, returned in no particular order; if None, a record
-        votes only on the query whose centre is nearest (`centres`), and the result has one column
+    neighbours : number of nearest queries on which each record votes, in no particular order. If None, each record
+        votes on one query, that with the nearest centre (computed by `centres`), and the result has one column
     """
     if neighbours is None:
         return nearest(vectors, centres(features, queries))[:, None]

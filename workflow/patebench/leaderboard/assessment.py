@@ -265,7 +265,7 @@ def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
     array = _read_attached(folder / attachment.file, attachment.array)
     if not isinstance(mechanism, VoteMechanism):
         raise PatebenchError(
-            "attachment is given, but mechanism.type is not votes; leave attachment out", code="attachment"
+            "'attachment' is only for mechanism.type = votes; leave 'attachment' out", code="attachment"
         )
     answered = int((array >= 0).sum()) if array.ndim == 1 else 0
     if mechanism.answers is not None and answered > mechanism.answers:

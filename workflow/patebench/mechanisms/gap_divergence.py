@@ -267,10 +267,12 @@ def _first_class_wins(
 
 
 def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int) -> Array:
-    """Return an upper bound on the moment of the label, minus 1, if the class with the largest count loses the vote.
+    """Return an upper bound on M − 1 if, on the neighbour D′, one vote moves away from the class with most votes.
+
+    M = exp((α − 1)·D_α) is the moment of order α of the label, where D_α is the Rényi divergence between D and D′.
 
     Row i of the result is for α = `orders[i]`, and column γ for votes whose two largest counts differ by at least γ.
-    `caps` (orders,) are upper bounds on the moment, minus 1, of all noisy counts together, which determine the label.
+    `caps` (orders,) are upper bounds on the same moment, minus 1, of all noisy counts together; the label is computed from them.
     """
     result = np.zeros((len(orders), window.teachers + 1))
     rows = max(1, _CELLS // (window.summed - window.low))

@@ -75,7 +75,7 @@ def refuse_second_release(out: Path | str, mode: Mode) -> None:
     if mode is Mode.RELEASE and Path(out).exists():
         raise ArtefactError(
             out,
-            "this file already exists, and if it is a release, another draw adds its ε a second time",
-            "publish the existing file, or give another path and a limit of all releases in the ledger",
+            "this file already exists, and if it is a release, drawing it again spends its ε again",
+            "publish the existing file, or draw to another path under a limit on the total ε (--ledger-budget)",
             code="second-release",
         )

@@ -129,7 +129,7 @@ def _ensembles(config: Run) -> Iterator[tuple[Ensemble, list[Round]]]:
         if ensemble.split.data.long_tail:
             line = (
                 f"long_tail selects records of {ensemble.split.data.name} by their labels, so a changed record changes"
-                " the selection of others; leave long_tail out for the audit"
+                " the selection of others; leave 'long_tail' out for the audit"
             )
             raise PatebenchError(line, code="long-tail")
         rounds = [labels.round.rounds[0] for labels in label_sets if labels.round and labels.ensemble == ensemble]

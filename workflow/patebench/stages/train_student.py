@@ -141,10 +141,10 @@ def run(
 
 
 def _use_images(data: StudentData, samples: Artefact) -> StudentData:
-    """Return `data` with the images of the pool as samples instead of their features.
+    """Return `data` with the images of the pool as samples instead of the features of these images.
 
-    The function `features` of the result returns the features of the pool for these images. It raises PatebenchError
-    for other samples.
+    The function `features` of the result maps the images of the pool to their stored features. It raises
+    PatebenchError for any other samples.
     """
     vectors = data.features(samples["x"]) if data.features else None
 

@@ -87,7 +87,7 @@ def refuse_choice(method: str, option: str) -> None:
     """Raise PatebenchError if users may not set `option` ("model" or "recipe") for the student method `method`."""
     if not takes(method, option):
         takers = ", ".join(name for name in STUDENTS if takes(name, option))
-        line = f"the method '{method}' uses a fixed {option}; leave {option} out, or use one of the methods {takers}"
+        line = f"the method '{method}' uses a fixed {option}; leave '{option}' out, or use one of the methods {takers}"
         raise PatebenchError(line, code="own-choice")
 
 
