@@ -221,8 +221,8 @@ def votes_of(source: Artefact) -> Votes:
     weighted = WeightedVotes.of(source["weights"], source["row_labels"], source["row_teachers"], classes)
     if labels_only and len(np.unique(weighted.teachers)) < len(weighted.teachers):
         line = (
-            "if only labels are private, each teacher must have one record, but a teacher votes for several labels; recreate"
-            " the partition with the option --protects labels"
+            "if only labels are private, each teacher must have one record, but a teacher votes for several labels;"
+            " recreate the partition with the option --protects labels"
         )
         raise PatebenchError(line, code="labels")
     return replace(Votes.from_weights(weighted, int(source.meta["teachers"]), classes), labels_only=labels_only)

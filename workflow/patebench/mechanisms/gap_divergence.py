@@ -272,7 +272,8 @@ def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int
     M = exp((α − 1)·D_α) is the moment of order α of the label, where D_α is the Rényi divergence between D and D′.
 
     Row i of the result is for α = `orders[i]`, and column γ for votes whose two largest counts differ by at least γ.
-    `caps` (orders,) are upper bounds on the same moment, minus 1, of all noisy counts together; the label is computed from them.
+    `caps` (orders,) are upper bounds on this moment, minus 1, of all noisy counts together, from which the label is
+    computed.
     """
     result = np.zeros((len(orders), window.teachers + 1))
     rows = max(1, _CELLS // (window.summed - window.low))
