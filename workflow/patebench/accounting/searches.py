@@ -89,13 +89,13 @@ def edge(
     at_low, at_high = cost(low), cost(high)
     if at_low == at_high:
         raise PatebenchError(
-            "ε does not depend on the missing parameter, so its value cannot be found; give it, and leave out another"
+            "the missing parameter does not affect ε, so it cannot be found; give it, and leave out another parameter"
         )
     (least, cheap), (greatest, expensive) = sorted([(at_low, low), (at_high, high)])
     if least > budget:
         raise PatebenchError(
-            f"ε is at least {least:.4g} (reached if the parameter is {cheap:g}), which exceeds the target {budget:g}; "
-            "raise the target"
+            f"the target ε = {budget:g} is below the least possible ε, {least:.4g} (with the parameter at {cheap:g});"
+            " raise the target"
         )
     if greatest <= budget:
         return expensive

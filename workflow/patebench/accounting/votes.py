@@ -171,7 +171,7 @@ class Votes:
         totals = counts.sum(axis=1)
         if counts.min() < 0 or totals.min() < 1 or totals.min() != totals.max():
             raise PatebenchError(
-                "counts must be non-negative and sum to the same number of teachers, at least one, in every query"
+                "a count is negative, or the sums of the queries differ or are 0; count each teacher once per query"
             )
         return cls(np.asarray(counts, dtype=np.int64))
 
@@ -194,8 +194,8 @@ class Votes:
             return self
         if self.rounds:
             raise PatebenchError(
-                f"the labels of all {plural(self.queries, 'query')} in rounds are published together, so no ε can be "
-                f"stated for {queries} of them; leave out the number of queries"
+                "the labels of all rounds are published together, so ε is stated only for all"
+                f" {plural(self.queries, 'query')}, not for {queries}; leave out the number of queries"
             )
         return self.at(slice(queries))
 
@@ -255,29 +255,28 @@ def check_table(votes: Votes, teachers: int | None, option: str) -> None:
     if teachers is not None:
         if teachers != votes.teachers:
             raise PatebenchError(
-                f"the table contains votes of {plural(votes.teachers, 'teacher')} on {plural(votes.queries, 'query')},"
-                f" not of {teachers:,}; correct the table (votes: teachers × queries, counts: queries × classes) or the"
-                " number of teachers"
+                f"{plural(teachers, 'teacher')} are stated, but the table has votes of"
+                f" {plural(votes.teachers, 'teacher')} on {plural(votes.queries, 'query')}; correct the"
+                " table (votes: teachers × queries, counts: queries × classes) or the number of teachers"
             )
     elif votes.matrix is not None and votes.teachers > votes.queries:
         raise PatebenchError(
-            f"the table has {votes.teachers:,} rows and {plural(votes.queries, 'column')}, which are votes of more"
-            f" teachers than queries; if each row is a teacher, confirm it with {option}{votes.teachers}; else"
-            " transpose the table"
+            f"the table has {votes.teachers:,} rows (teachers), but only {plural(votes.queries, 'column')} (queries);"
+            f" if each row is a teacher, confirm this with {option}{votes.teachers}; else transpose the table"
         )
     elif votes.matrix is None and votes.classes > 2:
         totals = np.flatnonzero((2 * votes.counts == votes.teachers).all(axis=0))
-        what = "is the sum of the others, as a column of totals is"
+        what = "is the sum of the other columns"
         if not totals.size:  # a column of totals next to other constant columns, such as the number of teachers
             constant = (votes.counts == votes.counts[0]).all(axis=0)
             varying = votes.counts[:, ~constant].sum(axis=1)
             totals = np.flatnonzero(constant & (votes.counts[0] >= varying.max(initial=1)))
             totals = totals if votes.queries > 1 and not constant.all() else totals[:0]
-            what = "may hold totals of the others instead of votes"
+            what = "may contain totals of the other columns"
         if totals.size:
             raise PatebenchError(
-                f"column {totals[0]} of the counts (the first is 0) {what}; leave the column out, or if it is a class,"
-                f" confirm the counts with {option}{votes.teachers}"
+                f"column {totals[0]} of the counts (counted from 0) {what}; leave this column out or, if it is a class,"
+                f" confirm this with {option}{votes.teachers}"
             )
 
 

@@ -221,8 +221,8 @@ def votes_of(source: Artefact) -> Votes:
     weighted = WeightedVotes.of(source["weights"], source["row_labels"], source["row_teachers"], classes)
     if labels_only and len(np.unique(weighted.teachers)) < len(weighted.teachers):
         line = (
-            "if only labels are private, each teacher must have one record, but a teacher votes for several labels;"
-            " recreate the partition with the option --protects labels"
+            "a teacher votes for several labels, but must have one record if only labels are private; recreate the"
+            " partition with --protects labels"
         )
         raise PatebenchError(line, code="labels")
     return replace(Votes.from_weights(weighted, int(source.meta["teachers"]), classes), labels_only=labels_only)
@@ -246,11 +246,12 @@ def check_pool_protection(pool: Artefact, partition: Artefact | None = None, *, 
     drawn = (pool.meta["split"] or {}).get("protects") is not None
     if drawn and not (labels_only or (partition is not None and protects_labels_only(partition))):
         fault = "it consists of private samples with protected labels, but the other files protect whole samples"
+        fix = "make the pool without --protects labels, or the partition with --protects labels"
     elif labels_only and not drawn:
-        fault = "it does not consist of the private samples whose labels are protected"
+        fault, fix = "its labels are public, but the method protects private labels", "make it with --protects labels"
     else:
         return
-    raise ArtefactError(pool.path, fault, "make both with --protects labels, or both without", code="labels")
+    raise ArtefactError(pool.path, fault, fix, code="labels")
 
 
 def partition_facts(source: Artefact) -> dict[str, Any]:
@@ -279,9 +280,10 @@ def check_drawn_from(labels: Artefact, source: Artefact, votes: Votes) -> None:
     }
     for name, value in held.items():
         if stored.get(name) != value and not (name == "votes" and stored[name] is None):
-            digest = name in ("votes", "pool")
-            beside = "" if digest else f" ({show(stored.get(name))} instead of {show(value)})"
-            fault = f"it was made with another {name} than {source.path}{beside}"
+            if name in ("votes", "pool"):
+                fault = f"it was drawn from other votes or another pool than {source.path}"
+            else:
+                fault = f"its '{name}' is {show(stored.get(name))}, but that of {source.path} is {show(value)}"
             raise ArtefactError(labels.path, fault, "give the votes from which the labels were drawn", code="mismatch")
 
 
@@ -310,7 +312,7 @@ def check_whole_pool(source: Artefact) -> None:
         raise ArtefactError(
             source.path,
             f"it contains votes on {len(source['queries'])} selected queries, but votes on the whole pool are needed",
-            "give votes of an ensemble without the key `queries` in the configuration",
+            "give votes of an experiment without the key 'queries'",
             code="queries",
         )
 

@@ -80,8 +80,8 @@ def _noisy_table(released: Artefact, positions: NDArray[np.integer]) -> NoisyTab
     if "noisy_counts" not in released.arrays or "neighbours" not in released.meta or released.meta["rounds"]:
         raise ArtefactError(
             released.path,
-            "it contains no table of noisy vote counts for the whole pool, as this student needs",
-            "give labels of the mechanism sparse-gnmax or sparse-lnmax from teachers of the model nearest-query",
+            "it lacks the table of noisy vote counts for the whole pool that this student needs",
+            "give labels of 'sparse-gnmax' or 'sparse-lnmax' from teachers of the model 'nearest-query'",
         )
     if len(positions) < len(released["labels"]):
         raise ArtefactError(

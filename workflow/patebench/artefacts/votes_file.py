@@ -220,7 +220,7 @@ def _check_totals(counts: NDArray[np.integer]) -> None:
     if (other := np.flatnonzero(totals != totals[0])).size:
         query = int(other[0])
         raise PatebenchError(
-            f"query 0 has {plural(totals[0], 'vote')} and query {query} has {totals[query]:,}; but each teacher "
-            "votes once on every query; correct the counts or, if the table contains votes (teachers × queries), add "
-            "--classes (and --votes for the command epsilon)"
+            f"query 0 has {plural(totals[0], 'vote')} and query {query} has {totals[query]:,}; correct the counts"
+            " (one vote per teacher and query) or, for a table of votes (teachers × queries), add --classes (for"
+            " 'patebench epsilon' also --votes)"
         )

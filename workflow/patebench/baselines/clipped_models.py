@@ -218,7 +218,7 @@ def with_new_head(net: nn.Module, classes: int) -> nn.Module:
     """
     if not (isinstance(net, nn.Sequential) and isinstance(last := net[-1], nn.Linear)):
         raise PatebenchError(
-            "this encoder cannot be fine-tuned, because it does not end in a linear layer; use form: scratch"
+            "this encoder cannot be fine-tuned, because it does not end in a linear layer; use the form 'scratch'"
         )
     head = nn.Linear(last.out_features, classes)
     nn.init.zeros_(head.weight)

@@ -64,8 +64,7 @@ class NoisySteps:
             raise PatebenchError(f"the sampler drew positions outside 0 … {self._samples - 1}; use PoissonSampler")
         if len(torch.unique(positions)) < len(positions):
             raise PatebenchError(
-                "the sampler drew a sample twice in one batch, for which the account of Poisson sampling is not valid;"
-                " use PoissonSampler"
+                "the sampler drew a sample twice in one batch, but Poisson sampling never does; use PoissonSampler"
             )
         self._sampling_check.add(positions.cpu().numpy())
         total = clipped_sum(positions, self._clip)

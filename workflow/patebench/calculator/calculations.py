@@ -109,7 +109,7 @@ def solve(
         names = set(MECHANISMS.load(mechanism).parameter_names())
         if set(parameters) < names and len(missing := names - set(parameters)) == 1:
             line = f"the mechanism '{mechanism}' lacks its parameter '{missing.pop()}'"
-            raise PatebenchError(f"{line}; give it, or give queries (--queries) to find it")
+            raise PatebenchError(f"{line}; give it, or 'queries' (--queries) to find it")
         return queries_for(make_mechanism(mechanism, parameters), mechanism, epsilon, delta, classes, teachers, release)
     _check(epsilon, delta)
     kind: type[Mechanism] = MECHANISMS.load(mechanism)
@@ -240,8 +240,8 @@ def _missing_parameter(name: str, kind: type[Mechanism], parameters: Mapping[str
     names = ", ".join(kind.parameter_names())
     state = f"{', '.join(missing)} are missing" if missing else "none is missing"
     raise PatebenchError(
-        f"to find the noise for {plural(queries, 'query')}, all parameters of '{name}' but one are needed ({names}), "
-        f"and {state}; leave out exactly one, or give all and leave out the number of queries to find that number"
+        f"of the parameters of '{name}' ({names}), {state}; leave out exactly one to find it for"
+        f" {plural(queries, 'query')}, or leave out only the number of queries to find this number"
     )
 
 

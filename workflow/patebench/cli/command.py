@@ -236,8 +236,8 @@ def file_in_home(home: Path, name: str) -> Path:
     path = home / name
     if not path.exists():
         raise PatebenchError(
-            f"{path} does not exist; run this in the folder of the Snakefile, in a copy of the repository, or give"
-            " that folder as --home"
+            f"{path} does not exist; run the command in your copy of the repository, or give the folder of this copy as"
+            " --home"
         )
     return path
 

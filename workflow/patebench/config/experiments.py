@@ -320,7 +320,7 @@ class _Expansion:
         `why` is the reason in the message, such as "the teachers must vote on the whole pool".
         """
         if self.selected:
-            line = f"{why}, but {self.where}.queries limits them to {self.selected} queries; leave out one of the two"
+            line = f"{why}, but {self.where}.queries selects {self.selected} queries; leave out one of the two keys"
             raise PatebenchError(line, code="queries", where=where)
 
     def _accounted_queries(self, where: str, numbers: Sequence[int] | None, accounted: Sequence[int]) -> Sequence[int]:
@@ -384,9 +384,7 @@ class _Expansion:
             parameters = parameters.model_copy(update={"samples": tuple(sorted(parameters.samples))})
             for ensemble in chosen:
                 if not ensemble.work.soft:
-                    line = (
-                        f"the ensemble {ensemble.slug} stores no probabilities of its teachers; add soft: [1, 5] to it"
-                    )
+                    line = f"the ensemble {ensemble.slug} stores no probabilities of teachers; add 'soft: [1, 5]' to it"
                     raise PatebenchError(line, code="knowledge", where=where)
                 self.run.add_distilled(ensemble, parameters)
 
@@ -588,15 +586,12 @@ def _check_stored_outputs(where: str, ensemble: Ensemble, grid: Iterable[PetdlPa
     kept = ensemble.work.hints
     if kept is None:
         line = (
-            f"the ensemble {ensemble.slug} does not store the outputs of each teacher; add hints: block2 to it, or"
-            " hints: probabilities for models without blocks"
+            f"the ensemble {ensemble.slug} does not store each teacher's outputs; add 'hints: block2' to it or, without"
+            " blocks, 'hints: probabilities'"
         )
         raise PatebenchError(line, code="knowledge", where=where)
     if kept == PROBABILITIES and any(parameters.hint_epochs for parameters in grid):
-        line = (
-            f"the ensemble {ensemble.slug} stores only probabilities and no hints; add hints: block2 to it, or set"
-            " hint_epochs: 0"
-        )
+        line = f"the ensemble {ensemble.slug} stores no hints; change its 'hints' to 'block2', or set 'hint_epochs: 0'"
         raise PatebenchError(line, code="knowledge", where=f"{where}.hint_epochs")
 
 

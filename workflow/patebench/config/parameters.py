@@ -84,7 +84,7 @@ class ClassParameters(Parameters):
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
         if self.classes is not None and self.class_names is not None:
-            raise mistake("'class_names' already determines the number of classes; give only one of them", "classes")
+            raise mistake("'class_names' already determines the number of classes; leave 'classes' out", "classes")
         if self.class_names is not None and len(self.class_names) == 1 and "," in self.class_names[0]:
             raise mistake(
                 f"{show(self.class_names[0])} is text, not a list of names; give a list, or --class-names once"
@@ -321,7 +321,7 @@ class LedgerSettings(Parameters):
     def _belong_together(self) -> Self:
         for key, other in (("budget", "delta"), ("delta", "budget")):
             if getattr(self, key) is None and (getattr(self, other) is not None or self.private is None):
-                hint = "the key is missing; give both budget and delta"
+                hint = "the key is missing; give 'budget' and 'delta'"
                 raise mistake(hint, key)
         return self
 
@@ -545,7 +545,7 @@ class FeatureMethodParameters(Parameters):
     @model_validator(mode="after")
     def _belong_together(self) -> Self:
         if protects_only_labels(self.method) and self.change != "replaced":
-            raise mistake(f"'{self.method}' protects labels, which are always replaced; leave 'change' out", "change")
+            raise mistake(f"'{self.method}' supports only the change 'replaced'; leave 'change' out", "change")
         for key in sorted({key for name in FEATURE_METHODS for key in FEATURE_METHODS.fact(name, "options")}):
             if getattr(self, key) is not None and key not in FEATURE_METHODS.fact(self.method, "options"):
                 raise mistake(f"the method '{self.method}' has no parameter '{key}'; leave '{key}' out", key)
@@ -612,9 +612,9 @@ class PetdlParameters(Parameters):
     def _noise_or_target(self) -> Self:
         if (self.noise is None) == (self.epsilon is None):
             raise mistake(
-                "the key is missing; give noise or epsilon"
+                "the key is missing; give it or 'epsilon'"
                 if self.noise is None
-                else "'epsilon' already determines the noise; give only one of them",
+                else "'epsilon' already determines the noise; leave 'noise' out",
                 "noise",
             )
         return self

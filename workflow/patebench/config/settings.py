@@ -131,8 +131,8 @@ class DatasetSettings(ClassParameters):
         given = [key for key in ("private", "public", "copy_of") if getattr(self, key) is not None]
         if not reads_own_files(self.loader):
             if self.features is None and self.long_tail is None:
-                hint = f"'{self.loader}' is built in and needs no entry: write it as the `dataset` of an experiment"
-                raise mistake(f"{hint}, or add `features` or `long_tail` here to change it", "loader")
+                hint = f"the built-in data set '{self.loader}' needs no entry; set it as 'dataset' of an experiment"
+                raise mistake(f"{hint}, or change it here by 'features' or 'long_tail'", "loader")
             if given:
                 raise mistake(f"'{self.loader}' is built in and has its own files; leave '{given[0]}' out", given[0])
             return self

@@ -265,8 +265,9 @@ def _check_single_release(run: Run) -> None:
     if sum(map(len, folders.values())) > 1:
         sets = " and ".join(f"{plural(len(names), 'label set')} of {data}" for data, names in folders.items())
         line = (
-            f"this configuration releases {sets}, and their ε adds up; keep one data set, one seed, one ensemble, one"
-            " noise setting and one round, or set the total budget of all releases: ledger: {budget: …, delta: …}"
+            f"this configuration releases {sets}, whose ε adds up; set their total budget"
+            " ('ledger: {budget: …, delta: …}'), or keep one data set, one seed, one ensemble, one noise setting and"
+            " one round"
         )
         raise PatebenchError(line, code="several-releases", where="mode")
 

@@ -64,8 +64,8 @@ def check_passed_on(texts: Iterable[str]) -> None:
     for text in texts:
         if "'" in text and set(text) & set('$`"\\'):
             raise PatebenchError(
-                f"{quote(text)} contains a single quote and one of $ ` \" \\, which a cluster's shell would change;"
-                " use another name, or put the value into a configuration file"
+                f"a cluster's shell would change {quote(text)}, which has a single quote and one of $ ` \" \\; use"
+                " another name, or put the value into a configuration file"
             )
 
 

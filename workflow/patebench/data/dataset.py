@@ -105,8 +105,8 @@ class Dataset:
             if y.min() < 0 or y.max() >= self.classes:
                 raise PatebenchError(
                     f"the {role} labels run from {y.min()} to {y.max()}, but the public data or the configuration"
-                    f" declare the classes 0 … {self.classes - 1}; correct the labels, or declare more classes (keys"
-                    " classes or class_names)"
+                    f" declare the classes 0 … {self.classes - 1}; correct the labels, or declare more classes in"
+                    " 'classes' or 'class_names'"
                 )
         check_people(self.private.owners, self.public.owners)
         private, public = self.private.x.shape[1:], self.public.x.shape[1:]

@@ -74,8 +74,8 @@ class Feature(Parameters):
         kinds = [name for name in ("number", "category", "date", "text") if getattr(self, name) is not None]
         if len(kinds) != 1:
             raise mistake(
-                "a feature must have one kind; declare exactly one of number: [low, high], category: [values], date:"
-                " [first, last] and text: columns"
+                "a feature has one kind; give exactly one of 'number: [low, high]', 'category: [values]',"
+                " 'date: [first, last]' and 'text: columns'"
             )
         if self.number is not None and not 0 < self.number[1] - self.number[0] < 1e300:
             raise mistake("the bounds of a number are invalid; give [low, high] with low < high < low + 1e300")
@@ -135,7 +135,7 @@ class TableDeclaration(Declaration):
         twice = sorted({name for name in roles if roles.count(name) > 1})
         if twice:
             raise mistake(
-                f"the column '{twice[0]}' is declared twice; name it only once in label, owner, features and drop"
+                f"the column '{twice[0]}' occurs twice among 'label', 'owner', 'features' and 'drop'; keep one"
             )
         return self
 

@@ -133,9 +133,8 @@ def divide(
     split = PublicSplit(queries, unseen[:test], len(others) - len(unseen))
     if len(split.pool) < pool or len(split.test) < (test or 1):
         raise PatebenchError(
-            f"{len(public)} public samples are too few for a pool of {pool} and {plural(test or 1, 'test sample')}; "
-            f"{split.in_pool} of them equal samples of the pool and cannot be test samples; choose a smaller pool or "
-            "test set"
+            f"{len(public)} public samples, minus {split.in_pool} copies of pool samples, are too few for a pool of"
+            f" {pool} and {plural(test or 1, 'test sample')}; choose a smaller pool or test set"
         )
     return split
 

@@ -154,11 +154,11 @@ def _list_images(
     """
     if index is not None:
         if private is not None or public is not None:
-            hint = "the index already lists all images; leave out either 'index' or 'private' and 'public'"
+            hint = "the index already lists all images; leave out 'index', or both 'private' and 'public'"
             raise PatebenchError(hint, where="index")
         private_images, public_images = _list_index(Path(index))
     elif private is None or public is None:
-        hint = "the images are not specified; give a private and a public folder, or an index"
+        hint = "the images are not specified; give both 'private' and 'public', or 'index'"
         raise PatebenchError(hint, code="missing", where="private")
     else:
         private_images, public_images = _list_folder(Path(private), notes), _list_folder(Path(public), notes)
@@ -169,7 +169,7 @@ def _list_images(
                 image.path,
                 f"its class '{image.label}' is not among the classes of the public images or the configuration:"
                 f" {listing(names)}",
-                "remove the image, or list all classes in the configuration as class_names",
+                "remove the image, or list all classes in the key 'class_names'",
                 code="undeclared-label",
             )
     return private_images, public_images, names
@@ -213,7 +213,7 @@ def _list_index(index: Path) -> tuple[list[_Image], list[_Image]]:
     frame = read_frame(index, MISSING)
     columns = list(map(str, frame.columns))
     if not set(_INDEX_COLUMNS[:3]) <= set(columns) <= set(_INDEX_COLUMNS):
-        fault, fix = f"its columns are {listing(columns)}", "use the columns path, label, part and, if known, owner"
+        fault, fix = f"its columns are {listing(columns)}", "use 'path', 'label', 'part' and, if known, 'owner'"
         raise ArtefactError(index, fault, fix, code="missing-column")
 
     def refuse(column: str, wrong: NDArray[np.bool_], fault: str, fix: str) -> None:
@@ -229,7 +229,7 @@ def _list_index(index: Path) -> tuple[list[_Image], list[_Image]]:
         no_text = np.array([not isinstance(value, str) for value in frame[column]])
         refuse(column, no_text, f"has no value in column '{column}'", "add the value")
     no_part = ~frame["part"].isin(_PARTS).to_numpy()
-    refuse("part", no_part, "has the part '{}'", "use either private or public in this column")
+    refuse("part", no_part, "has the part '{}'", "use 'private' or 'public' in this column")
     refuse("path", frame["path"].duplicated().to_numpy(), "repeats the path '{}'", "remove one of the two records")
     parts: dict[str, list[_Image]] = {role: [] for role in _PARTS}
     for record in sorted(frame.to_dict("records"), key=lambda record: str(record["path"])):
@@ -237,7 +237,7 @@ def _list_index(index: Path) -> tuple[list[_Image], list[_Image]]:
         parts[record["part"]].append(_Image(index.parent / path, str(record["label"]), path, owner))
     for role, images in parts.items():
         if not images:
-            raise ArtefactError(index, f"no image is {role}", f"set part to {role} for some images")
+            raise ArtefactError(index, f"no image is {role}", f"give some images the part '{role}'")
     return parts["private"], parts["public"]
 
 
@@ -254,7 +254,7 @@ def _size_and_mode(
                 raise ArtefactError(
                     image.path,
                     f"it has {size[1]}×{size[0]} pixels, but {images[0].path} has {first[1]}×{first[0]}",
-                    "declare one size in the configuration, so that all are resized (images: {size: [height, width]})",
+                    "resize all images: add 'images: {size: [height, width]}' to the configuration",
                     code="image-size",
                 )
     # The default size is that of the first public image; the mode depends on public images only.

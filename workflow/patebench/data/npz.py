@@ -59,7 +59,7 @@ def load(root: Path, download: bool, private: str, public: str, class_names: Seq
 def _read(path: Path, notes: list[str]) -> Arrays:
     """Return the known arrays of the .npz file `path` by name; note ignored arrays in `notes`."""
     if not path.is_file():
-        fix = "give the path of an .npz file with the arrays x and y"
+        fix = "give the path of an .npz file with arrays 'x' and 'y'"
         raise ArtefactError(path, "this file does not exist", fix)
     try:
         with open(path, "rb") as stream:
@@ -136,7 +136,7 @@ def _classes_of(path: Path, y: NDArray[np.int64]) -> tuple[str, ...]:
         raise ArtefactError(
             path,
             f"its labels are {listing(labels.tolist())}, but no sample has the label {gaps[0]}",
-            "number the classes 0, 1, …, or declare all of them in the configuration (classes:"
-            f" {labels.max() + 1} or class_names); {OWN_DATA}",
+            f"number the classes 0, 1, …, or declare all in the configuration ('classes: {labels.max() + 1}' or"
+            f" 'class_names'); {OWN_DATA}",
         )
     return tuple(map(str, range(len(labels))))

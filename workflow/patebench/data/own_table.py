@@ -62,9 +62,8 @@ def load(
     declared = TableDeclaration.read(table, "table")
     if (public is None) == (declared.public_share is None):
         raise PatebenchError(
-            "a table needs public records; give exactly one of a public file (public) and the share of the private"
-            " file that"
-            " becomes public (table.public_share)",
+            "a table needs public records; give either 'public' (a file) or 'table.public_share' (the share of the"
+            " private file that becomes public)",
             code="missing",
             where="public",
         )
@@ -107,8 +106,8 @@ def _samples(frame: "pd.DataFrame", path: Path, declared: TableDeclaration) -> L
 
 def _select(part: LabelledSamples, mask: NDArray[np.bool_], path: Path, role: str) -> LabelledSamples:
     if not mask.any():
-        fix = "give more records, or another public_share"
-        raise ArtefactError(path, f"no record remains in the {role} part", fix)
+        fix = "give more records, or change 'public_share' if it is set"
+        raise ArtefactError(path, f"the {role} part has no records", fix)
     return part.where(mask)
 
 
@@ -126,8 +125,8 @@ def _note_people(
     if declared.people == "refuse":
         raise ArtefactError(
             paths[-1],
-            f"{people} of column '{declared.owner}' also have records in {paths[0]}, for example the owner of record "
-            f"{int(np.flatnonzero(is_in_both)[0]) + 1}; ε would not protect them",
+            f"{people} of column '{declared.owner}', such as the owner of record"
+            f" {int(np.flatnonzero(is_in_both)[0]) + 1}, also have records in {paths[0]}, so ε would not protect them",
             "put all records of a person into one part, or write `people: leave-out` to drop their private records",
             code="person-in-both-parts",
         )
@@ -257,7 +256,7 @@ def expanded(declared: TableDeclaration, public: "pd.DataFrame", path: Path) -> 
         is_name = "*" not in pattern or pattern in columns
         if not (names := [pattern] if is_name else fnmatch.filter(unnamed, pattern)):
             fault = f"no undeclared column matches the pattern '{pattern}'"
-            raise ArtefactError(path, fault, "correct the declaration (table)", code="missing-column")
+            raise ArtefactError(path, fault, "correct the declaration 'table'", code="missing-column")
         features |= dict.fromkeys(names, feature)
     return declared.model_copy(update={"features": features})
 
@@ -266,9 +265,9 @@ def _check_columns(path: Path, present: list[str], declared: TableDeclaration) -
     for name in declared.columns:
         if name not in present:
             fault = f"the declared column '{name}' is not in the file, whose columns are {listing(present)}"
-            raise ArtefactError(path, fault, "correct the declaration (table)", code="missing-column")
+            raise ArtefactError(path, fault, "correct the declaration 'table'", code="missing-column")
     if extra := [name for name in present if name not in (*declared.columns, *declared.drop)]:
-        fault, fix = f"columns of the file are not declared: {listing(extra)}", "or list them in table.drop"
+        fault, fix = f"columns of the file are not declared: {listing(extra)}", "or list them in 'table.drop'"
         raise ArtefactError(path, fault, f"declare them as features, {fix}", code="undeclared-column")
 
 
@@ -282,7 +281,7 @@ def _encode(column: "pd.Series[Any]", name: str, feature: Feature, path: Path) -
     """Return `column` as an array (records, encoded columns), encoded as `feature` declares."""
     absent = column.isna().to_numpy(dtype=bool)
     if absent.any() and feature.missing == "refuse":
-        fix = "fill the value, or set missing: column for this feature"
+        fix = "add it, or set 'missing: column' for this feature"
         raise _error(path, absent, name, "the value is missing", fix, "missing-value")
     encoded: NDArray[Any]
     if feature.category is not None:

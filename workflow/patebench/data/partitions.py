@@ -179,8 +179,8 @@ def skew(inputs: PartitionInputs) -> Assignment:
         fix = "choose another share, or a number of teachers that is a multiple of the number of classes"
         if len(stock) < needed:
             raise PatebenchError(
-                f"label {label} has {len(stock)} private samples, but a share of {inputs.share:g} in"
-                f" {own.sum()} shards with this main label requires {needed}; {fix}"
+                f"label {label} has {len(stock)} private samples, but the {own.sum()} shards with this main label need"
+                f" {needed} (share {inputs.share:g}); {fix}"
             )
         if len(stock) - needed > room:
             raise PatebenchError(
@@ -370,7 +370,7 @@ def check_every_class(assignment: Assignment, y: NDArray[Any], class_names: Sequ
     if (seen == 0).any():
         teacher, label = (int(axis[0]) for axis in np.nonzero(seen == 0))
         raise PatebenchError(
-            f"teacher {teacher} has no sample of class {label} ('{class_names[label]}'), but every_class requires all"
-            " classes in each shard; leave 'every_class' out, use fewer teachers or, with the partition skew, a smaller"
-            " `share`"
+            f"teacher {teacher} has no sample of class {label} ('{class_names[label]}'), but 'every_class' requires all"
+            " classes in each shard; leave 'every_class' out, use fewer teachers, or lower 'share' of the partition"
+            " 'skew'"
         )

@@ -95,7 +95,7 @@ def propose(
     features = {name: _feature(frame[name]) for name in columns if name not in (label, owner)}
     dropped = [name for name, feature in features.items() if feature is None]
     if len(dropped) == len(features):
-        fault = "no column can be a feature, because each column has only equal or only different values"
+        fault = "no column can be a feature, because each is constant or has too many different values"
         raise ArtefactError(path, fault, "give a table with other columns")
     lines += ["features:", *(f"  {_quoted(name)}: {feature}" for name, feature in features.items() if feature)]
     if dropped:

@@ -91,7 +91,7 @@ def check_input(encoder: str, shape: tuple[int, ...]) -> None:
     reads = ENCODERS.fact(encoder, "reads") if encoder in ENCODERS else "images"
     if reads is not None and (len(shape) == 3) != (reads == "images"):
         raise PatebenchError(
-            f"the encoder '{encoder}' reads only {reads}, not samples of shape {shape}; use {DEFAULT}",
+            f"the encoder '{encoder}' reads only {reads}, not samples of shape {shape}; use '{DEFAULT}'",
             code="shape",
         )
 

@@ -61,7 +61,7 @@ class PatchEncoder(Encoder):
         if len(shape) != 3 or min(shape[1:]) < SIZE + STRIDE:
             raise PatebenchError(
                 f"patches of {SIZE}×{SIZE} pixels do not fit into each quarter of samples of shape {shape}; use the"
-                " encoder contrastive"
+                " encoder 'contrastive'"
             )
 
     @classmethod

@@ -78,7 +78,7 @@ class Gradients(_Plain):
         if len(shape) != 3 or min(shape[1:]) < 2 * BLOCK:
             raise PatebenchError(
                 f"samples of shape {shape} are not images, or too small for histograms of gradients; use the encoder"
-                " contrastive"
+                " 'contrastive'"
             )
 
     def vectors(self, x: NDArray[Any]) -> NDArray[np.float64]:

@@ -50,7 +50,7 @@ class ScatteringEncoder(AxesEncoder):
         if min(shape[1:]) < _SIDE:
             raise PatebenchError(
                 f"the encoder 'scattering' needs images of at least {_SIDE}×{_SIDE} pixels, not {shape[1]}×{shape[2]};"
-                " use the encoder contrastive",
+                " use the encoder 'contrastive'",
                 code="shape",
             )
 

@@ -51,7 +51,7 @@ class ImageNetEncoder(AxesEncoder):
         if shape[0] not in (1, 3):
             raise PatebenchError(
                 f"the encoder '{cls.kind}' reads images with 1 or 3 channels, not {shape[0]}; use the encoder"
-                " contrastive",
+                " 'contrastive'",
                 code="shape",
             )
 

@@ -150,7 +150,7 @@ def assess(entry: Entry, folder: Path | None = None) -> Assessed:
     except PatebenchError as fault:
         problems.append(Problem(fault.code, str(fault), rejected=True))
     except (ArithmeticError, MemoryError, ValueError) as fault:  # an extreme noise or number, or a huge array
-        text = f"no ε can be computed from the numbers in mechanism and privacy ({fault}); correct them"
+        text = f"the numbers in 'mechanism' and 'privacy' yield no ε ({fault}); correct the numbers"
         problems.append(Problem("not-computable", text, rejected=True))
     return Assessed(entry, Status.UNCHECKED, None, entry.audited, tuple(problems))
 
@@ -179,7 +179,7 @@ def _assess(entry: Entry, folder: Path | None, problems: list[Problem]) -> Asses
         lower = max([value for value in (lower, found and float(f"{found:.10g}")) if value is not None], default=None)
     if lower is not None and bound is not None and lower > bound.epsilon * (1 + ROUNDED):
         text = f"the lower bound ε ≥ {at_least(lower)} contradicts the worst-case bound ε ≤ {at_most(bound.epsilon)}"
-        problems.append(Problem("contradiction", f"{text}; correct audited or the mechanism", rejected=True))
+        problems.append(Problem("contradiction", f"{text}; correct 'audited' or 'mechanism'", rejected=True))
     if lower is not None and claim.epsilon < lower * (1 - ROUNDED):
         status = Status.VIOLATED
         why = f": {entry.mechanism.because}" if isinstance(entry.mechanism, NoNoise) else ""
@@ -211,8 +211,8 @@ def _find_problems(entry: Entry) -> Iterator[Problem]:
         yield Problem("data-name", f"data.private is '{entry.data.private}'; call it '{usual}' as elsewhere", True)
     teachers = entry.mechanism.teachers if isinstance(entry.mechanism, VoteMechanism) else None
     if teachers and entry.data.records and teachers > entry.data.records:
-        text = f"mechanism.teachers is {teachers}, above data.records ({entry.data.records}), so shards would overlap"
-        yield Problem("contradiction", f"{text}; correct one of them", rejected=True)
+        text = f"mechanism.teachers ({teachers}) exceeds data.records ({entry.data.records}), so shards would overlap"
+        yield Problem("contradiction", f"{text}; correct one number", rejected=True)
     if isinstance(entry.mechanism, GaussianComposition | PureSteps) and entry.origin is Origin.WRITTEN:
         yield Problem(
             "stated-cost", "the cost per step is stated in mechanism.because, not computed; a person must check it"
@@ -224,15 +224,15 @@ def _find_problems(entry: Entry) -> Iterator[Problem]:
     if accuracy := entry.accuracy:
         mean = fmean(accuracy.by_seed.values()) if accuracy.by_seed else accuracy.mean
         if abs(mean - accuracy.mean) > _MEAN_ROUNDED:
-            text = f"accuracy.by_seed has the mean {mean:.4f}, and accuracy.mean is {accuracy.mean:.4f}"
-            yield Problem("contradiction", f"{text}; correct one of them", rejected=True)
+            text = f"accuracy.by_seed has the mean {mean:.4f}, but accuracy.mean is {accuracy.mean:.4f}"
+            yield Problem("contradiction", f"{text}; correct one of the two", rejected=True)
         if accuracy.seeds is None:
             yield Problem("missing-seeds", "accuracy.seeds is missing, so the spread is unknown")
         elif accuracy.seeds > 1 and accuracy.std is None:
             yield Problem("missing-spread", f"accuracy.std over {plural(accuracy.seeds, 'seed')} is missing")
     if isinstance(entry.mechanism, SampledGaussian) and entry.mechanism.unknown_sampling:
         yield Problem(
-            "unknown-sampling", "sampling of mechanism.parts is missing, so ε is unknown; state poisson or shuffled"
+            "unknown-sampling", "mechanism.parts lacks 'sampling', so ε is unknown; state 'poisson' or 'shuffled'"
         )
     unstated = [
         f"{part}.{name}"
@@ -270,16 +270,16 @@ def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
     answered = int((array >= 0).sum()) if array.ndim == 1 else 0
     if mechanism.answers is not None and answered > mechanism.answers:
         text = f"mechanism.answers is {mechanism.answers}, but {attachment.file} contains {answered} answers"
-        raise PatebenchError(f"{text}; correct one of them", code="attachment")
+        raise PatebenchError(f"{text}; correct one number", code="attachment")
     values = {"queries": array.shape[-1], **({"teachers": len(array)} if array.ndim == 2 else {})}
     for name, value in values.items():
         if (stated := getattr(mechanism, name)) not in (None, value):
-            text = f"mechanism.{name} is {stated}, but {attachment.file} contains {value}; correct one of them"
+            text = f"mechanism.{name} is {stated}, but {value} in {attachment.file}; correct one number"
             raise PatebenchError(text, code="attachment")
     if mechanism.classes is not None and array.max() >= mechanism.classes:
         raise PatebenchError(
-            f"{attachment.file} contains class {array.max()}, counted from 0; correct it or mechanism.classes, which "
-            f"is {mechanism.classes}",
+            f"{attachment.file} contains class {array.max()}, counted from 0, but mechanism.classes is"
+            f" {mechanism.classes}; correct one number",
             code="attachment",
         )
     entry = entry.model_copy(update={"mechanism": mechanism.model_copy(update=values)})
@@ -307,8 +307,8 @@ def _read_attached(path: Path, name: str) -> NDArray[np.integer]:
         or not array.ndim - 2 <= array.min() <= array.max() <= np.iinfo(np.int64).max
     ):
         raise PatebenchError(
-            f"the array '{name}' has type {array.dtype} and shape {array.shape}; give labels (queries,), integers "
-            "from −1, or votes (teachers, queries), integers from 0",
+            f"the array '{name}' has type {array.dtype} and shape {array.shape}; give integers: "
+            "labels ≥ −1 of shape (queries,), or votes ≥ 0 of shape (teachers, queries)",
             code="attachment",
             where=path,
         )

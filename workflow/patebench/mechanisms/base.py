@@ -477,8 +477,7 @@ def check_adaptive(name: str, mechanism: Mechanism) -> None:
         )
     if mechanism.most_participation(_MANY) < _MANY:
         raise PatebenchError(
-            f"the mechanism '{name}' has a schedule of participation, which each round would start again; set "
-            "participation = 1"
+            f"each round would restart the participation schedule of the mechanism '{name}'; set participation = 1"
         )
 
 
@@ -493,13 +492,13 @@ def cost_per_query(name: str, mechanism: Mechanism, teachers: int, classes: int)
     if mechanism.answering is Answering.AS_TABLE:
         raise PatebenchError(
             f"the mechanism '{name}' releases its table as a whole, so it cannot stop at a budget; find the noise for "
-            "a target ε with `patebench calibrate`, and limit the ε of all releases together in their ledger (ledger: "
+            "a target ε with `patebench calibrate`, and limit the total ε of all releases (ledger: "
             "{budget: …, delta: …} in a configuration)"
         )
     if (cost := mechanism.per_query_cost(teachers, classes)) is None:
         able = [other for other in MECHANISMS if MECHANISMS.load(other).per_query_cost is not Mechanism.per_query_cost]
         raise PatebenchError(
-            f"the mechanism '{name}' has no cost per query that is independent of the votes, so it cannot stop at a "
+            f"the mechanism '{name}' has no known worst-case cost per query, so it cannot stop at a "
             f"budget; leave the budget out, or use one of: {', '.join(able)}"
         )
     return cost

@@ -72,9 +72,9 @@ class ProposeTestRelease(Mechanism):
         if self.total < self.cost:
             alone = float(conversion.tight(np.array([self.order]), np.array([self.cost]), self.failure)[0])
             raise PatebenchError(
-                f"{type(self).__name__}: with cost = {self.cost:g} at order = {self.order:g}, labels alone have ε = "
-                f"{at_most(alone)} at δ = {self.failure:g}, above epsilon = {self.epsilon:g}; raise epsilon, or lower "
-                "cost"
+                f"{type(self).__name__}: labels alone have ε = {at_most(alone)} at δ = {self.failure:g} (cost = "
+                f"{self.cost:g}, order = {self.order:g}), above epsilon = {self.epsilon:g}; raise 'epsilon', or lower "
+                "'cost'"
             )
 
     @property
@@ -183,8 +183,8 @@ def suggested(
     """
     if not 0 < probability < 1 or not headroom >= 1:
         raise PatebenchError(
-            f"a probability of {probability:g} and a headroom of {headroom:g} are out of range; give a probability "
-            "between 0 and 1 and a headroom of at least 1"
+            f"probability = {probability:g} or headroom = {headroom:g} is out of range; give a probability between 0 "
+            "and 1 and a headroom of at least 1"
         )
     best = None
     template = kind(order=2.0, cost=1e-9, epsilon=_LARGEST_EPSILON, failure=delta, **noise)

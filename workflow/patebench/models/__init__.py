@@ -113,8 +113,8 @@ def make_learner(model: str, recipe: str, *, classes: int, epochs: int | None = 
     """
     if on_queries(model):
         raise PatebenchError(
-            f"the model '{model}' is for teachers only, because it votes on queries and predicts no samples; use"
-            " another model, such as mlp"
+            f"the model '{model}' is for teachers only: it votes on queries and cannot predict labels; use another"
+            " model, such as mlp"
         )
     chosen: Recipe = RECIPES.load(recipe)
     return MODELS.load(model)(replace(chosen, epochs=epochs_of(recipe, epochs)), classes)

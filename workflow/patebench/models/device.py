@@ -129,7 +129,7 @@ def compute_dtype(device: torch.device) -> torch.dtype:
     allowed = os.environ.get(SWITCH, "reduced")
     if allowed not in ("reduced", "single"):
         raise PatebenchError(
-            f"the environment variable {SWITCH} is '{allowed}'; set it to single or reduced, or leave it unset"
+            f"the environment variable {SWITCH} is '{allowed}'; set it to 'single' or 'reduced', or unset it"
         )
     native = device.type == "cuda" or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
     return torch.bfloat16 if native and allowed == "reduced" else torch.float32

@@ -219,9 +219,8 @@ class Ledger:
         if len(matching) > 1:
             raise ArtefactError(
                 matching[0].path,
-                f"this file and {matching[1].path} are both ledgers of this private data, and draws of two ledgers "
-                "are not added up",
-                "remove the copy from the folder, or leave out --private if it names other data",
+                f"this file and {matching[1].path} are ledgers of the same private data, so draws would not add up",
+                "remove the wrong one from the folder, or leave --private out if that name is of other data",
                 code="two-ledgers",
             )
         if not matching:
@@ -312,7 +311,7 @@ def release_cost(
     valid = valid_for_discrete_noise(mechanism.accountants(votes))
     worst_case = spending.worst_case(valid_for_adaptive_queries(valid) if adaptive else valid, votes.queries)
     if worst_case is None:
-        line = f"the mechanism '{name}' has no bound in Rényi DP, which a ledger adds up; use another mechanism"
+        line = f"the mechanism '{name}' has no bound in Rényi DP, but a ledger needs one; use another mechanism"
         raise PatebenchError(line, code="no-bound")
     divergences, failure = worst_case
     if np.isinf(divergences).all():
@@ -381,8 +380,8 @@ def name_ledger(path: Path, private: str) -> None:
                     code="taken",
                 )
         if ledger.private not in (None, private):
-            line = f"its data already has the permanent name '{ledger.private}', not '{private}'"
-            raise ArtefactError(path, line, "keep that name", code="other-name")
+            line = f"its data has the permanent name '{ledger.private}', not '{private}'"
+            raise ArtefactError(path, line, "keep the first name", code="other-name")
         replace(ledger, private=private).write()
 
 
@@ -403,7 +402,7 @@ def _check_other_ledgers(folder: Path, limit: LedgerParameters | None, private: 
         name = (
             "name the data (ledger: {private: …} in a configuration, --private of a command)"
             if private is None
-            else "name the data of the others first (patebench ledger FILE --private NAME)"
+            else "first name the data of those others (patebench ledger FILE --private NAME)"
         )
         raise ArtefactError(
             folder,
@@ -432,10 +431,10 @@ def _check_limit(
         if drawn and (requested is not None or _adds_up(ledger.spent, spent[-1])):
             raise ArtefactError(
                 ledger.path,
-                f"{made} made from this private data already ({ledger.entries[-1].what}) without a limit. A "
-                "limit that is given afterwards is not valid for earlier draws, so no further draw is allowed",
-                "for other data, give a limit with the first draw if more may follow (ledger: {budget: …, delta: …} in "
-                "a configuration, --ledger-budget and --ledger-delta of a command)",
+                f"{made} made from this private data already ({ledger.entries[-1].what}) without a "
+                "limit, and a later limit cannot cover earlier draws, so this draw is not allowed",
+                "for other data, give a limit with the first draw (ledger: {budget: …, delta: …} in a configuration, "
+                "--ledger-budget and --ledger-delta of a command)",
                 code="no-limit",
             )
     elif requested is not None and requested != limit:
@@ -449,7 +448,7 @@ def _check_limit(
     elif not spending.keeps(spent, limit.budget, limit.delta, order):
         raise ArtefactError(
             ledger.path,
-            f"{_describe(spent, limit.delta, order)} at δ = {limit.delta:g}, which exceeds the limit ε = "
+            f"{_describe(spent, limit.delta, order)} at δ = {limit.delta:g}, above the limit ε = "
             f"{limit.budget:g} of all releases of this private data",
             "draw with more noise, fewer queries or, for this draw, a smaller --budget",
             code="above-limit",

@@ -170,7 +170,7 @@ class Published:
         if len(numbers) > 1:
             where = ", ".join(f"{key} = {value}" for key, value in keys.items())
             raise PatebenchError(
-                f"the published values of {quantity} for {where} disagree: {sorted(numbers)}; correct one of the lines"
+                f"published values of {quantity} for {where} differ: {sorted(numbers)}; correct one in the CSV file"
             )
         return numbers.pop() if numbers else None
 

@@ -290,7 +290,7 @@ def _budget_bounds(
     if asked != budget["asked"] or not np.array_equal(kept, labels["labels"]):
         raise ArtefactError(
             labels.path,
-            f"its answered queries are not exactly those that its budget of ε = {budget['epsilon']:g} allows",
+            f"its answers differ from those that its budget of ε = {budget['epsilon']:g} allows",
             "give the unchanged file that was drawn",
         )
     guaranteed = DirectAccountant(

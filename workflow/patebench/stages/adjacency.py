@@ -128,8 +128,8 @@ def _ensembles(config: Run) -> Iterator[tuple[Ensemble, list[Round]]]:
             raise PatebenchError(line, code="imported-votes")
         if ensemble.split.data.long_tail:
             line = (
-                f"long_tail selects records of {ensemble.split.data.name} by their labels, so a changed record changes"
-                " the selection of others; leave 'long_tail' out for the audit"
+                f"with 'long_tail', changing one record of {ensemble.split.data.name} changes which others are selected"
+                "; leave 'long_tail' out for the audit"
             )
             raise PatebenchError(line, code="long-tail")
         rounds = [labels.round.rounds[0] for labels in label_sets if labels.round and labels.ensemble == ensemble]

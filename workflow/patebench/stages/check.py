@@ -35,7 +35,7 @@ SUFFIXES = (".npz", ".json")
 _DIGEST = re.compile("[0-9a-f]{64}")
 #: Name of an unfinished file of `core.files.atomic`.
 _LEFTOVER = re.compile(r"\..+\.[0-9]+\.tmp")
-_AGAIN = "delete the older of this file and its input, and all files made from it, then run snakemake again"
+_AGAIN = "delete the older file (this one or the input) and all files made from it, then run snakemake again"
 
 
 @dataclass
@@ -132,10 +132,10 @@ def _find_faults(path: Path, read: Callable[[Path], _Facts | ArtefactError]) -> 
         inputs = [input[0] for input in map(read, files) if isinstance(input, tuple)]
         for digest in digests:
             if not files:
-                yield str(ArtefactError(path, f"its input {entry} is missing", "run snakemake again, which makes it"))
+                yield str(ArtefactError(path, f"its input '{entry}' is missing", "run snakemake again to make it"))
             elif len(inputs) == len(files) and digest not in inputs:
                 beside = "those next to it" if entry == "chunks" else files[0]
-                yield str(ArtefactError(path, f"it was made from another {entry} than {beside}", _AGAIN))
+                yield str(ArtefactError(path, f"it was made from another '{entry}' than {beside}", _AGAIN))
                 break
 
 

@@ -77,7 +77,7 @@ def run(
     if leaderboard is not None:
         board = _list_files(leaderboard, _BOARD)
         if "index.md" not in board:
-            raise PatebenchError(f"{leaderboard} contains no leaderboard; write it with patebench leaderboard --out")
+            raise PatebenchError(f"{leaderboard} contains no leaderboard; write one with `patebench leaderboard --out`")
         pages |= {f"leaderboard/{place}": path for place, path in board.items()}
     file_in_home(home, "Snakefile")
     with new_folder(out) as folder:

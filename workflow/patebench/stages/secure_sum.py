@@ -62,9 +62,9 @@ def _mark_summed(shares: Sequence[Artefact], out: Path) -> Iterator[None]:
             if not claim(mark):
                 raise ArtefactError(
                     share.path,
-                    "its shares are already part of a sum, and a second sum with other teachers would reduce the noise "
-                    "on their votes",
-                    "publish the first sum, or let all teachers make new shares, which spends privacy again",
+                    "its shares are already part of a sum, and the difference to a sum over other teachers would reveal"
+                    " votes with less noise",
+                    "publish the first sum, or let all teachers make new shares (which spends more ε)",
                 )
             marks.append(mark)
         yield

@@ -55,7 +55,7 @@ def run(
     if labels is None and strategy != initial_strategy(strategy):
         able = " or ".join(name for name in STRATEGIES if name == initial_strategy(name))
         raise PatebenchError(
-            f"the strategy '{strategy}' needs a student, but the first round has none; use {able} in this round"
+            f"the strategy '{strategy}' needs a student, which the first round lacks; use the strategy {able}"
         )
     if (features is not None) != selects_by_features(strategy):
         able = ", ".join(name for name in STRATEGIES if selects_by_features(name))
@@ -86,13 +86,13 @@ def run(
     if selection.queries > len(state.unqueried):
         raise PatebenchError(
             f"--queries is {selection.queries}, but only {plural(len(state.unqueried), 'sample')} of {pool} "
-            "have not been selected before; use fewer"
+            "remain unselected; use fewer"
         )
     chosen = STRATEGIES.load(strategy)(state, selection.queries, derive(seed, stream))
     if len(np.unique(chosen)) != selection.queries or not np.isin(chosen, state.unqueried).all():
         raise PatebenchError(
-            f"the strategy '{strategy}' did not select {selection.queries} distinct samples that had not been "
-            "selected before; correct the code of the strategy"
+            f"the strategy '{strategy}' must select {selection.queries} distinct samples from the unselected ones, but "
+            "did not; correct the code of the strategy"
         )
     log.info("%s: %d queries after %d", strategy, selection.queries, len(state.queried))
     arrays = {"queries": chosen}

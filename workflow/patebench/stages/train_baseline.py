@@ -54,7 +54,7 @@ def run(
         x, y = source["x"][:true_labels], answers["y"][:true_labels]
     else:
         raise PatebenchError(
-            "the training data are incomplete or given twice; give either --private, or --pool, --truth and "
+            "the training data are incomplete or given twice; give --private alone, or --pool, --truth and "
             "--true-labels"
         )
     model, epochs = training.model, epochs_of(training.recipe, training.epochs)

@@ -73,7 +73,7 @@ def run(
 
     started = time.monotonic()
     if encoder is not None and not DPSGD_FORMS[training.form].from_encoder:
-        raise PatebenchError(f"the form {training.form} uses no encoder; leave out --encoder")
+        raise PatebenchError(f"the form '{training.form}' uses no encoder; leave out --encoder")
     samples, public, test_set = read_samples(private, "private"), read_arrays(pool, POOL), read_samples(test, "test")
     check_pool_protection(public)
     if training.views is not None and public["x"].ndim != 4:
@@ -159,13 +159,13 @@ def _build_model(
     # Architecture and initial weights depend only on public data and seeds.
     if DPSGD_FORMS[training.form].from_encoder:
         if encoder is None:
-            raise PatebenchError(f"the form {training.form} starts from the encoder of the public pool; give --encoder")
+            raise PatebenchError(f"the form '{training.form}' needs the encoder of the public pool; give --encoder")
         learnt = read_encoder(encoder, pool)
         if training.form == "linear":
             return "linear", LinearModel(learnt.features, x, y, classes)
         if not isinstance(learnt, contrast.ContrastEncoder):
             raise PatebenchError(
-                f"the form {training.form} needs an encoder that is a network; set encoder: contrastive in the "
+                f"the form '{training.form}' needs a network as encoder; set 'encoder: contrastive' in the "
                 "configuration"
             )
         net, standardise, name = with_new_head(learnt.net, classes), learnt.standardise, "encoder"

@@ -152,16 +152,16 @@ def _read_knowledge(paths: Sequence[Path], votes: Artefact) -> "tuple[Knowledge,
     chunks = [read_arrays(path, CHUNK) for path in paths]
     if sorted(chunk.digest for chunk in chunks) != sorted(votes.meta["chunks"]):
         raise PatebenchError(
-            f"{votes.path} was joined from other chunks than these; repeat --chunk for all of its chunks"
+            f"the files of --chunk are not the chunks of {votes.path}; repeat --chunk for all its chunks"
         )
     for chunk in chunks:
         chunk.require("hints", chunks[0].meta.get("hints"), str(chunks[0].path))
         if "probabilities" not in chunk.arrays:
             raise ArtefactError(
                 chunk.path,
-                "it lacks the teachers' probabilities on the pool, which are only stored for an ensemble with `hints`",
-                "set hints: block2 (or hints: probabilities, if the teachers' network has no layer block2) for the "
-                "ensemble in the configuration, and train it again",
+                "it lacks the teachers' probabilities, which only an ensemble with the key 'hints' stores",
+                "set 'hints: block2' (without a layer block2: 'hints: probabilities') for the ensemble in the "
+                "configuration, and train the ensemble again",
             )
     order = np.argsort(np.concatenate([chunk["teachers"] for chunk in chunks]))
     outputs = {

@@ -98,13 +98,15 @@ def run(
         if shards.meta.get("empty"):
             raise ArtefactError(
                 partition,
-                f"it allows shards without samples, on which '{training.model}' cannot be trained",
+                f"it allows empty shards, but '{training.model}' needs samples in each shard",
                 "give a partition made without --empty",
             )
-        if features is not None or (encoder is not None and not on_features(training.model)):
+        if on_features(training.model):
+            if encoder is None or features is not None:
+                line = f"'{training.model}' computes features with --encoder; give --encoder, and leave --features out"
+                raise PatebenchError(line, code="encoder")
+        elif features is not None or encoder is not None:
             raise PatebenchError(f"'{training.model}' uses no features; leave out --features and --encoder")
-        if encoder is None and on_features(training.model):
-            raise PatebenchError(f"'{training.model}' reads features; give --encoder", code="encoder")
         public_encoder = read_encoder(encoder, queries) if encoder else None
         asked = queries["x"][rounds[0]["queries"]] if rounds else queries["x"]
         arrays, facts = _train_and_vote(chunk, asked, test_set, training, (seed, stream), kept, public_encoder)
@@ -167,7 +169,7 @@ def _read_rounds(paths: Sequence[Path], pool: Artefact) -> list[Artefact]:
         if place and file.meta["labels"] is None:
             raise ArtefactError(
                 file.path,
-                f"its queries were selected without the labels of the first round, {paths[0]}",
+                f"it contains queries of a first round, but is given after {paths[0]}",
                 OF_ROUNDS,
                 code="rounds",
             )

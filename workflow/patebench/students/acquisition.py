@@ -101,8 +101,7 @@ def binary_experts(state: AcquisitionState, queries: int, seed: int) -> NDArray[
     """
     if state.data.classes <= OTHERS:
         raise PatebenchError(
-            f"binary-experts needs more than {OTHERS} classes, and the data have {state.data.classes}; use"
-            " least-confident"
+            f"'binary-experts' needs more than {OTHERS} classes, not {state.data.classes}; use 'least-confident'"
         )
     shuffled = generator(seed, "order").permutation(state.unqueried)
     doubtful = unconfident(expert_scores(state, shuffled, seed))
@@ -156,7 +155,7 @@ def siamese(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp
 
     pool = state.data.pool
     if pool.ndim != 4:
-        raise PatebenchError("siamese needs images, and the samples are rows of a table; use least-confident")
+        raise PatebenchError("'siamese' needs images, but the samples are rows of a table; use 'least-confident'")
     with seeded(seed):
         network = train_siamese(torch.from_numpy(pool), seed)
     with torch.inference_mode():

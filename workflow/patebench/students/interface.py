@@ -81,9 +81,7 @@ class StudentData:
 def _check_student_model(model: str, info: ValidationInfo) -> str:
     """Return `model` if a student can use it; raise an error for models that only teachers can use."""
     if not info.context and on_queries(model):
-        raise mistake(
-            f"'{model}' only votes on queries and predicts no samples; use it for teachers only", code="learner"
-        )
+        raise mistake(f"'{model}' votes on queries but predicts no labels; use it for teachers only", code="learner")
     if not info.context and on_features(model):
         raise mistake(f"'{model}' reads features of the encoder; use it for teachers only", code="learner")
     return model

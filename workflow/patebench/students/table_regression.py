@@ -53,8 +53,8 @@ def fitted(data: StudentData, method: str) -> LogProbabilities:
     table, features = data.table, data.features
     if table is None or features is None:
         raise PatebenchError(
-            f"the method '{method}' reads a noisy table of votes on the nearest queries; use labels of a mechanism that"
-            " releases a table, and teachers of the model nearest-query with `queries` in the experiment"
+            f"the method '{method}' needs a noisy table of votes on the nearest queries; use labels of sparse-gnmax or"
+            " sparse-lnmax, teachers of the model 'nearest-query', and 'queries' in the experiment"
         )
     vectors = np.asarray(features(data.pool), dtype=np.float64)
     directions = Directions.of(vectors, table.queries) if table.weighted else None
