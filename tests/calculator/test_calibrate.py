@@ -119,13 +119,13 @@ def test_more_queries_than_anybody_asks():
     ("arguments", "message"),
     [
         (("gnmax", {"sigma": 1.0}, 0.5, DELTA), "one query costs ε = "),
-        (("gnmax", {"sigma": 1.0}, 0.5, DELTA, 10), "to find the noise for 10 queries"),
-        (("gnmax", {}, 0.5, DELTA), r"lacks its parameter 'sigma'; give it, or give queries \(--queries\)"),
+        (("gnmax", {"sigma": 1.0}, 0.5, DELTA, 10), r"none is missing; leave out exactly one"),
+        (("gnmax", {}, 0.5, DELTA), r"lacks its parameter 'sigma'; give it, or 'queries' \(--queries\)"),
         (("gnmax", {"sigm": 1.0}, 0.5, DELTA), "did you mean 'sigma'"),
         (("gnmax", {"sigm": 1.0}, 0.5, DELTA, 10), "did you mean 'sigma'"),
         (
             ("confident-gnmax", {"sigma1": 1.0, "sigma2": 1.0}, 0.5, DELTA, 10),
-            "ε does not depend on the missing",
+            "the missing parameter does not affect ε",
         ),
         (("confident-gnmax", {"threshold": 1.0, "sigma1": 1.0}, 0.5, DELTA, 10), "sigma2 .* above the target"),
         (("gnmax", {}, 0.0, DELTA, 10), "ε = 0.0"),

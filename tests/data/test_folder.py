@@ -213,8 +213,8 @@ def test_an_index_names_paths_labels_parts_and_owners(folders: dict[str, str], i
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("private,pri-0", "secret,pri-0", "use either private or public"),
-        ("path,label", "file,label", "use the columns path, label, part"),
+        ("private,pri-0", "secret,pri-0", "use 'private' or 'public'"),
+        ("path,label", "file,label", "use 'path', 'label', 'part'"),
         ("private/ant/2.png", "private/ant/0.png", "repeats the path"),
         ("private/ant/2.png", "private/ant/nothing.png", "cannot be read"),
         ("private/ant/2.png,ant", "private/ant/2.png,", "no value in column 'label'"),

@@ -117,7 +117,7 @@ SKEWED = [2, 20, 20, 20]
         (
             SKEWED,
             {"teachers": 4, "share": 0.5},
-            "label 0 has 2 private samples, but a share of 0.5 in 1 shards with this main label requires 8",
+            "label 0 has 2 private samples, but 1 shard with this main label must have 8",
         ),
         (SKEWED, {"teachers": 1, "share": 0.01}, "label 0 keeps|label 1 keeps|label 0 has"),
         (SKEWED, {"teachers": 4, "share": 0.0}, "the share 0.0 is invalid"),

@@ -55,5 +55,5 @@ def test_features_are_what_plain_loops_find() -> None:
 
 
 def test_small_images_are_refused() -> None:
-    with pytest.raises(PatebenchError, match="use the encoder contrastive"):
+    with pytest.raises(PatebenchError, match="use the encoder 'contrastive'"):
         PatchEncoder.learn(np.zeros((30, 3, 7, 9), np.uint8))

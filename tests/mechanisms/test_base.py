@@ -68,7 +68,7 @@ def test_slugs_are_path_components():
         (
             "ptr-gnmax",
             {"order": 8, "cost": 1, "epsilon": 1, "failure": 1e-5, "sigma": 9},
-            r"PtrGNMax: with cost = 1 at order = 8, .* raise epsilon, or lower cost",
+            r"PtrGNMax: labels alone have .*\(cost = 1, order = 8\), .* raise 'epsilon', or lower 'cost'",
         ),
     ],
 )
@@ -116,8 +116,11 @@ COUNTS = Votes.from_counts(np.array([[3, 1]]))
     ("asked", "fault"),
     [
         (lambda: check_releasable("unfit", Unfit), "'unfit' supports no discrete noise.*lnmax, gnmax"),
-        (lambda: cost_per_query("unfit", Unfit(3.0), 9, 2), "'unfit' has no cost per query.* one of: .*gnmax"),
-        (lambda: cost_per_query("ptr-gnmax", made("ptr-gnmax"), 9, 2), "has no cost per query"),
+        (
+            lambda: cost_per_query("unfit", Unfit(3.0), 9, 2),
+            "'unfit' has no known worst-case cost per query.* one of: .*gnmax",
+        ),
+        (lambda: cost_per_query("ptr-gnmax", made("ptr-gnmax"), 9, 2), "has no known worst-case cost per query"),
         (
             lambda: cost_per_query("x", made("sparse-gnmax"), 9, 2),
             "releases its table as a whole, so it cannot stop at",

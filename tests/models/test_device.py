@@ -150,7 +150,7 @@ def test_reduced_precision_is_for_large_networks_and_processors_that_have_it(mon
     monkeypatch.setenv(SWITCH, "single")
     assert compute_dtype(CPU) is torch.float32
     monkeypatch.setenv(SWITCH, "double")
-    with pytest.raises(PatebenchError, match=f"{SWITCH} is 'double'; set it to single"):
+    with pytest.raises(PatebenchError, match=f"{SWITCH} is 'double'; set it to 'single'"):
         compute_dtype(CPU)
     monkeypatch.delenv(SWITCH)
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)

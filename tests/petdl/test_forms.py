@@ -193,7 +193,7 @@ def test_a_target_becomes_the_noise_that_keeps_it_and_impossible_settings_are_re
     assert 2.0 * (1 - 1e-9) <= form(name).bound(settings, 1e-5).epsilon <= 2.0
     with pytest.raises(PatebenchError, match="samples = 401 exceeds the 400 samples of the pool"):
         form(name).settled({**GIVEN, "samples": 401}, 400, hints=True)
-    with pytest.raises(PatebenchError, match="hint learning requires hints"):
+    with pytest.raises(PatebenchError, match="the ensemble stores no hints"):
         form(name).settled({**GIVEN, "hint_epochs": 1}, 400, hints=False)
 
 

@@ -235,7 +235,7 @@ def test_votes_of_another_round_or_another_partition_are_not_joined(again: Again
     for changes, fault in (
         ({"partition": "another"}, "entry 'partition' does not match"),
         ({"encoder": "another"}, "entry 'encoder' does not match"),
-        ({"queries_files": ["0" * 64]}, "its votes are not those of all rounds before"),
+        ({"queries_files": ["0" * 64]}, "its rounds are not those before the round of"),
     ):
         other = changed(earlier, tmp_path / "earlier.npz", **changes)
         refused(join_votes.run, fault, **{**join, "earlier": other})
@@ -254,7 +254,7 @@ def test_teachers_are_asked_about_rounds_in_their_order(again: Again, tmp_path: 
     model = command.index("--model") + 1
     for selected, name, fault in (
         ([second], "nearest-query", "its queries were selected after an earlier round"),
-        ([first, first], "nearest-query", "its queries were selected without the labels of the first round"),
+        ([first, first], "nearest-query", "it contains queries of a first round, but is given after"),
         ([first, second, second], "nearest-query", "was selected more than once over all rounds"),
         ([first, second], "logistic", "its queries were selected after a release of labels"),
     ):

@@ -125,7 +125,7 @@ def test_a_paper_of_one_s_own_is_run_by_the_configuration_that_it_names(tmp_path
     line += ",pate-2017,figure-4,\n"
     published = (ROOT / "config" / "published.csv").read_text(encoding="utf-8")
     (tmp_path / "config" / "published.csv").write_text(published + line, encoding="utf-8")
-    with pytest.raises(PatebenchError, match="run this in the folder of the Snakefile"):
+    with pytest.raises(PatebenchError, match="run the command in your copy of the repository"):
         _run("My paper", home=tmp_path / "config")
     _run("My paper", home=tmp_path)
     said = capsys.readouterr().out

@@ -52,8 +52,8 @@ def test_true_labels_show_what_students_could_learn(digits: Digits) -> None:
     assert 0.8 < told["accuracy"] < 0.97
     assert "private" not in told
     for private, labels, words in (
-        (digits.private, 200, "the training data are incomplete or given twice; give either --private"),
-        (None, None, "the training data are incomplete or given twice; give either --private"),
+        (digits.private, 200, "the training data are incomplete or given twice; give --private alone"),
+        (None, None, "the training data are incomplete or given twice; give --private alone"),
         (None, 301, r"--true-labels is 301, but .*pool\.npz has 300 samples"),
     ):
         with pytest.raises(PatebenchError, match=words):

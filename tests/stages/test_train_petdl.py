@@ -100,9 +100,11 @@ def test_inputs_that_do_not_fit_are_refused(world: World, tmp_path: Path) -> Non
     summary = {**read_json(world.summary, "join_votes"), "votes": digest}
     write_json(tmp_path / "ensemble.json", "join_votes", summary)
     files = {"chunk": bare, "votes": tmp_path / "votes.npz", "ensemble": tmp_path / "ensemble.json"}
-    with pytest.raises(ArtefactError, match="lacks the teachers' probabilities on the pool, which are only stored"):
+    with pytest.raises(
+        ArtefactError, match="lacks the teachers' probabilities, which only an ensemble with the key 'hints' stores"
+    ):
         world.learn(files=files)
-    with pytest.raises(PatebenchError, match=r"votes.npz was joined from other chunks than these"):
+    with pytest.raises(PatebenchError, match=r"are not the chunks of .*votes.npz"):
         world.learn(files={"chunk": world.chunks[:1]})
     with pytest.raises(PatebenchError, match="no layer 'block9' for hints; choose one of block1, block2, block3"):
         world.learn(guided="block9")

@@ -118,7 +118,7 @@ VOTES_OF_THREE = {"labels": True, "classes": 3}
         (np.zeros((3, 2), dtype=int), {}, "at least|non-negative"),
         (COUNTS.astype(complex), {}, "dtype complex"),
         (np.vstack([COUNTS, [5, 2, 2]]), {}, "query 0 has 10 votes and query 3 has 9"),
-        (MATRIX, {}, r"add --classes \(and --votes"),
+        (MATRIX, {}, r"add --classes \(for 'patebench epsilon' also --votes"),
         (MATRIX, {"labels": True, "classes": 2}, "2 in row 0, column 2 .*; use whole numbers from 0 to 1$"),
         (MATRIX - 1, VOTES_OF_THREE, "-1 in row 0, column 0 .* from 0 to 2, as votes of your own file cannot abstain"),
         (COUNTS, {"labels": True}, "add --classes"),
@@ -128,7 +128,7 @@ VOTES_OF_THREE = {"labels": True, "classes": 3}
         (WITH_TOTALS, {}, "column 3 of .* is the sum of the others.*--teachers 20"),
         (np.roll(WITH_TOTALS, 1, axis=1)[:1], {}, "column 0 of .* is the sum of the others.*--teachers 20"),
         (WITH_TOTALS, {"teachers": 10}, "votes of 20 teachers"),
-        (np.column_stack([WITH_TOTALS, np.full(3, 10)]), {}, "may hold totals of the others"),
+        (np.column_stack([WITH_TOTALS, np.full(3, 10)]), {}, "may contain totals of the other columns"),
         (np.array([[{}]], dtype=object), {}, "pickled objects, which are never loaded"),
         (pickle.dumps(COUNTS), {}, r"is neither a \.npy file nor CSV"),
         (header_without_data(), {}, "is truncated or damaged"),
@@ -200,7 +200,7 @@ def test_a_table_is_labelled_accounted_for_and_audited(tmp_path):
     assert stated == pytest.approx(epsilons, rel=1e-12)  # other blocks, other rounding
     other, none = table(tmp_path, COUNTS[::-1]), tmp_path / "none.json"
     refused = attempt("account", "--votes", other, "--labels", labels, "--delta", 1e-5, "--out", none)
-    assert "it was made with another votes than" in str(refused.exception)
+    assert "it was drawn from other votes or another pool than" in str(refused.exception)
     assert ran("audit", "--votes", path, *GNMAX, "--delta", 1e-5, "--runs", 1000, "--out", out) == sizes
     audited = read_json(out, "audit")
     assert (audited["teachers"], audited["classes"]) == (10, 3)
@@ -261,8 +261,8 @@ def test_commands_ask_for_the_number_of_teachers(tmp_path, command):
         "account": (*votes, f"--labels={labels}", delta, f"--out={tmp_path}/bounds.json"),
         "audit": (*votes, *GNMAX, delta, "--runs=1000", f"--out={tmp_path}/audit.json"),
     }[command]
-    assert "confirm it with --teachers 30" in str(attempt(command, *words).exception)
-    assert "not of 8" in str(attempt(command, *words, "--teachers=8").exception)
+    assert "confirm this with --teachers 30" in str(attempt(command, *words).exception)
+    assert "8 teachers are stated" in str(attempt(command, *words, "--teachers=8").exception)
 
 
 def test_python_asks_for_the_number_of_teachers():
@@ -271,8 +271,8 @@ def test_python_asks_for_the_number_of_teachers():
     for call, votes, more, message in (
         (label, MANY, {"classes": 3}, r"30 rows and 8 columns.*teachers=30"),
         (bounds, MANY, {"classes": 3}, r"30 rows and 8 columns.*teachers=30"),
-        (bounds, MANY, {"classes": 3, "teachers": 8}, "not of 8"),
-        (bounds, Votes.of(MANY, 3), {"teachers": 8}, "not of 8"),
+        (bounds, MANY, {"classes": 3, "teachers": 8}, "8 teachers are stated"),
+        (bounds, Votes.of(MANY, 3), {"teachers": 8}, "8 teachers are stated"),
         (bounds, WITH_TOTALS, {}, r"sum of the others.*teachers=20"),
     ):
         with pytest.raises(PatebenchError, match=message):

@@ -136,8 +136,8 @@ def test_siamese_networks_ask_for_what_looks_like_nothing_known():
 @pytest.mark.parametrize(
     ("name", "pool", "words"),
     [
-        ("siamese", np.zeros((9, 4), np.float32), "siamese needs images"),
-        ("binary-experts", np.zeros((9, 1, 4, 4), np.uint8), "needs more than 4 classes, and the data have 4"),
+        ("siamese", np.zeros((9, 4), np.float32), "'siamese' needs images"),
+        ("binary-experts", np.zeros((9, 1, 4, 4), np.uint8), "needs more than 4 classes, not 4"),
     ],
 )
 def test_unsuitable_data_are_refused(name, pool, words):
