@@ -123,10 +123,14 @@ VOTES_OF_THREE = {"labels": True, "classes": 3}
         (MATRIX - 1, VOTES_OF_THREE, "-1 in row 0, column 0 .* from 0 to 2, as votes of your own file cannot abstain"),
         (COUNTS, {"labels": True}, "add --classes"),
         (COUNTS, {"classes": 3}, "--votes"),
-        (MANY, VOTES_OF_THREE, "the table has 30 rows and 8 columns.*--teachers 30; else transpose"),
-        (MANY, {**VOTES_OF_THREE, "teachers": 8}, "votes of 30 teachers on 8 queries, not of 8"),
-        (WITH_TOTALS, {}, "column 3 of .* is the sum of the others.*--teachers 20"),
-        (np.roll(WITH_TOTALS, 1, axis=1)[:1], {}, "column 0 of .* is the sum of the others.*--teachers 20"),
+        (MANY, VOTES_OF_THREE, "the table has 30 rows .* only 8 columns .*--teachers 30; else transpose"),
+        (
+            MANY,
+            {**VOTES_OF_THREE, "teachers": 8},
+            "8 teachers are stated, but the table has votes of 30 teachers on 8 queries",
+        ),
+        (WITH_TOTALS, {}, "column 3 of .* is the sum of the other columns.*--teachers 20"),
+        (np.roll(WITH_TOTALS, 1, axis=1)[:1], {}, "column 0 of .* is the sum of the other columns.*--teachers 20"),
         (WITH_TOTALS, {"teachers": 10}, "votes of 20 teachers"),
         (np.column_stack([WITH_TOTALS, np.full(3, 10)]), {}, "may contain totals of the other columns"),
         (np.array([[{}]], dtype=object), {}, "pickled objects, which are never loaded"),
@@ -269,11 +273,11 @@ def test_python_asks_for_the_number_of_teachers():
     bounds = partial(patebench.bounds, mechanism="gnmax", sigma=4, delta=1e-5)
     label = partial(patebench.label, mechanism="gnmax", sigma=4, seed=0)
     for call, votes, more, message in (
-        (label, MANY, {"classes": 3}, r"30 rows and 8 columns.*teachers=30"),
-        (bounds, MANY, {"classes": 3}, r"30 rows and 8 columns.*teachers=30"),
+        (label, MANY, {"classes": 3}, r"30 rows .* only 8 columns .*teachers=30"),
+        (bounds, MANY, {"classes": 3}, r"30 rows .* only 8 columns .*teachers=30"),
         (bounds, MANY, {"classes": 3, "teachers": 8}, "8 teachers are stated"),
         (bounds, Votes.of(MANY, 3), {"teachers": 8}, "8 teachers are stated"),
-        (bounds, WITH_TOTALS, {}, r"sum of the others.*teachers=20"),
+        (bounds, WITH_TOTALS, {}, r"sum of the other columns.*teachers=20"),
     ):
         with pytest.raises(PatebenchError, match=message):
             call(votes, **more)

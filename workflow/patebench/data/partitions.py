@@ -179,8 +179,8 @@ def skew(inputs: PartitionInputs) -> Assignment:
         fix = "choose another share, or a number of teachers that is a multiple of the number of classes"
         if len(stock) < needed:
             raise PatebenchError(
-                f"label {label} has {len(stock)} private samples, but {plural(int(own.sum()), 'shard')} with this main label"
-                f" must have {needed} (share {inputs.share:g}); {fix}"
+                f"label {label} has {len(stock)} private samples, but {plural(int(own.sum()), 'shard')} with this main"
+                f" label must have {needed} (share {inputs.share:g}); {fix}"
             )
         if len(stock) - needed > room:
             raise PatebenchError(
