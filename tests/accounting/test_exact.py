@@ -212,6 +212,24 @@ def test_near_certainty_loses_nothing(tiny):
     np.testing.assert_allclose(divergence(log_p_neighbour, log_p, once, orders)[0], back, rtol=1e-9)
 
 
+@pytest.mark.parametrize("sigma", [10.0, 1e4, 1e6])
+@pytest.mark.parametrize("order", [1.01, 1.1, 2.0])
+def test_much_noise_is_not_rounded_down(sigma: float, order: float) -> None:
+    """Near order 1, the first order of the terms cancels, so an error of a rounded probability would remain."""
+    for counts in ((1, 0), (2, 1), (60, 40)):
+        for pairs in neighbours.of_noisy_argmax(np.array([counts]), Gaussian(sigma)):
+            found = divergence(pairs.log_p, pairs.log_p_neighbour, pairs.multiplicity, np.array([order]))[:, 0]
+            for row, loses in enumerate(pairs.loses):
+                gap = counts[0] - counts[1]
+                with mp.workdps(50):
+                    scale = mp.mpf(sigma) * mp.sqrt(2)
+                    p = [mp.ncdf(sign * mp.mpf(gap) / scale) for sign in (1, -1)]
+                    q = [mp.ncdf(sign * mp.mpf(gap + (-2 if loses == 0 else 2)) / scale) for sign in (1, -1)]
+                    moment = sum(a ** mp.mpf(order) * b ** (1 - mp.mpf(order)) for a, b in zip(p, q, strict=True))
+                    exact_value = mp.log(moment) / (mp.mpf(order) - 1)
+                    assert exact_value <= mp.mpf(float(found[row])) <= exact_value * (1 + mp.mpf(10) ** -6)
+
+
 def test_outcomes_that_can_not_happen():
     once = np.ones((1, 3), dtype=int)
     never = np.log(np.array([[0.25, 0.75, 1e-300]]))

@@ -47,6 +47,16 @@ def test_the_worst_ratio_is_the_local_epsilon(kind, epsilon, classes):
         np.testing.assert_allclose(found.matrix @ found.inverse, np.eye(classes), atol=1e-9)
 
 
+@pytest.mark.parametrize("epsilon", [1e-100, 1e-16, 1e-9, 1e-3])
+@pytest.mark.parametrize("classes", [2, 10, 1000])
+def test_a_small_epsilon_is_not_rounded_down(kind, epsilon, classes):
+    """At a small ε, differences of rounded logarithms are wrong, or 0."""
+    share = (mp.mpf(classes) - 1) / classes if kind == "truncated-geometric" else mp.mpf(1)
+    channel = KINDS[kind](epsilon, classes)
+    assert share * mp.mpf(epsilon) <= channel.local_epsilon <= float(share) * epsilon * (1 + 1e-12)
+    assert channel.renyi(np.array([2.0])).shape == (1,)
+
+
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 def test_the_variance_is_that_of_draws(kind, epsilon):
     found = KINDS[kind](epsilon, 4)

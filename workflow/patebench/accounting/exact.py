@@ -41,6 +41,9 @@ _NEAR = 30.0
 #: contribute less than `_LEAST`.
 _LARGE_EXPONENT = 300.0
 
+#: ln of a probability below which doubles lose digits.
+_TINY = -700.0
+
 _CELLS = 1 << 16  # pairs × outcomes × orders per block, chosen to fit a processor's cache
 _PIECE = 1 << 10  # histograms per piece
 _TABLE = 1 << 23  # numbers in memory per piece
@@ -144,8 +147,12 @@ def _log_moments_plain(log_p: Array, ratio: Array, linear: Array, t: Array) -> A
     """Compute `_log_moments` directly, for exponents at which no term overflows and no relevant term underflows."""
     terms = ratio[:, :, None] * t
     np.expm1(terms, out=terms)
-    large = np.matmul(np.exp(log_p + _LARGE_EXPONENT)[:, None, :], terms)[:, 0]
-    total = linear * t + large * math.exp(-_LARGE_EXPONENT)
+    # The same rounded probabilities as in `linear`, which cancels the first order of the terms.
+    total = linear * t + np.matmul(np.exp(log_p)[:, None, :], terms)[:, 0]
+    tiny = (log_p < _TINY) & np.isfinite(log_p)
+    if np.any(tiny):  # probabilities that underflow, of outcomes with large terms
+        shifted = np.exp(np.where(tiny, log_p + _LARGE_EXPONENT, -np.inf))
+        total += np.matmul(shifted[:, None, :], terms)[:, 0] * math.exp(-_LARGE_EXPONENT)
     return np.log1p(np.maximum(total, 0.0))
 
 

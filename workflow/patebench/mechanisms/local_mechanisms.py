@@ -47,11 +47,14 @@ class Channel:
     inverse : inverse of the matrix of probabilities Pr[report | vote]
     loss_probabilities : distribution of the privacy loss ln(Pr[report | first class] / Pr[report | last class]) of a
         vote for the first class: probabilities of evenly spaced losses, from `local_epsilon` to its negative
+    largest_loss : largest ln(Pr[report | vote] / Pr[report | other vote]), by the formula of the mechanism; differences
+        of the rounded `log_p` would be too small for a small ε
     """
 
     log_p: Array
     inverse: Array
     loss_probabilities: Array
+    largest_loss: float
 
     @property
     def classes(self) -> int:
@@ -64,10 +67,8 @@ class Channel:
 
     @cached_property
     def local_epsilon(self) -> float:
-        """Return the ε of one report: the largest ln(Pr[report | vote] / Pr[report | other vote]), rounded up."""
-        with np.errstate(invalid="ignore"):
-            ratio = float(np.max(self.log_p.max(axis=0) - self.log_p.min(axis=0)))
-        return ratio * (1 + 4 * float(np.finfo(np.float64).eps))
+        """Return the ε of one report, `largest_loss` rounded up."""
+        return self.largest_loss * (1 + 4 * float(np.finfo(np.float64).eps))
 
     @cached_property
     def variance(self) -> float:
@@ -85,10 +86,12 @@ class Channel:
         return one, other
 
     def renyi(self, orders: Array) -> Array:
-        """Return the largest Rényi divergence between the reports of two different votes, (orders,)."""
-        one, other = self.pairs
-        ones = np.ones((len(one), self.classes), dtype=np.int64)
-        return divergence(self.log_p[one], self.log_p[other], ones, orders).max(axis=0)
+        """Return the largest Rényi divergence between the reports of two different votes, (orders,).
+
+        It is that of votes for the first and for the last class, which have the largest δ(ε) for any ε.
+        """
+        result: Array = divergence(self.log_p[:1], self.log_p[-1:], np.ones((1, self.classes), dtype=np.int64), orders)
+        return result[0]
 
 
 @dataclass(frozen=True)
@@ -312,7 +315,7 @@ class TruncatedGeometric(LocalMechanism):
         log_p = log_power + log_scale
         band = np.where(distance == 1, -alpha, 0.0) + np.diag(np.where(ends, 1.0, 1 + alpha * alpha))
         inverse = band / np.where(ends, less, less * less)[:, None]
-        return Channel(log_p, inverse, np.exp(log_p[0]))
+        return Channel(log_p, inverse, np.exp(log_p[0]), rate * (classes - 1))
 
 
 @dataclass(frozen=True)
@@ -336,4 +339,4 @@ class RandomisedResponse(LocalMechanism):
         log_p = np.where(np.eye(classes, dtype=bool), -log_sum, -epsilon - log_sum)
         p, q = np.exp(-log_sum), np.exp(-epsilon - log_sum)
         inverse = (np.eye(classes) - q) / (-np.expm1(-epsilon) * p)
-        return Channel(log_p, inverse, np.array([p, (classes - 2) * q, q]))
+        return Channel(log_p, inverse, np.array([p, (classes - 2) * q, q]), epsilon)
