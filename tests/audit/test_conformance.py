@@ -12,6 +12,7 @@ from patebench.audit.conformance import Conformance
 from patebench.core.bound import Kind
 from patebench.core.seeds import generator
 from patebench.mechanisms.base import Mechanism
+from patebench.mechanisms.noisy_argmax import GNMax
 from tests.audit.faults import NO_NOISE
 from tests.mechanisms.test_outside_mechanisms import Sound
 
@@ -69,7 +70,35 @@ class Fails(Sound):
         raise ZeroDivisionError
 
 
+class Exits(Sound):
+    def log_outcome_probabilities(self, votes: Votes) -> Any:
+        raise SystemExit(0)
+
+
+class CheatingGNMax(GNMax):
+    """Mechanism that states too small a cost per query."""
+
+    def per_query_cost(self, teachers: int, classes: int) -> Any:
+        return super().per_query_cost(teachers, classes)._replace(answer=lambda orders: 1e-4 * np.asarray(orders))
+
+
+class OtherLabels(GNMax):
+    def released(self, votes: Votes, rng: Any) -> Any:
+        return {"labels": votes.plurality}
+
+
+class MoreArrays(GNMax):
+    def released(self, votes: Votes, rng: Any) -> Any:
+        return {**super().released(votes, rng), "noisy_counts": votes.counts}
+
+
+class NoSecretNoise(GNMax):
+    def release(self, votes: Votes, rng: Any) -> Any:
+        return super().release(votes, rng) if isinstance(rng, np.random.Generator) else votes.plurality
+
+
 BROKEN = {
+    Exits: ["probabilities sum to one", "the audit"],
     GlobalRandomness: ["equal seeds draw equal labels"],
     ChangesVotes: ["votes are not modified"],
     ChangesMatrix: ["votes are not modified"],
@@ -91,6 +120,20 @@ def broken(mechanism: Mechanism, runs: int = 2000) -> list[str]:
 @pytest.mark.parametrize("kind", BROKEN, ids=lambda kind: kind.__name__)
 def test_what_is_wrong_is_found(kind: type[Sound]) -> None:
     assert set(BROKEN[kind]) <= set(broken(kind(0.6)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "check"),
+    [
+        (CheatingGNMax, "a budget counts at least the exact cost of a query"),
+        (OtherLabels, "labels can be released"),
+        (MoreArrays, "labels can be released"),
+        (NoSecretNoise, "labels can be released"),
+    ],
+)
+def test_a_mechanism_that_deceives_only_a_release_is_found(kind: type[GNMax], check: str) -> None:
+    assert broken(kind(8.0), runs=200) == [check]
+    assert check not in broken(GNMax(8.0), runs=200)
 
 
 def test_a_sound_mechanism_passes_and_one_without_noise_does_not() -> None:

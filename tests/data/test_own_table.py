@@ -21,7 +21,7 @@ from patebench.config import load as load_configuration
 from patebench.config import validate
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.data.dataset import Dataset
-from patebench.data.declaration import TableDeclaration
+from patebench.data.declaration import TableDeclaration, plain_text
 from patebench.data.own_table import encode, load, public_by_hash, read_frame
 from patebench.data.proposal import configuration, propose
 
@@ -81,6 +81,33 @@ def test_a_pattern_means_the_columns_of_the_public_file(tmp_path: Path) -> None:
         load(Path("."), False, files["private"], declared, files["public"])
     with refuses("missing-column", files["public"]):
         load(Path("."), False, files["private"], declared | {"features": {"w*": {"number": [0, 1]}}}, files["public"])
+
+
+@pytest.mark.parametrize(
+    ("values", "odd"),
+    [
+        (["2020-01-01", "2020-01-02"], "2020-01-03 05:00:00"),
+        (["2020-01-01 01:00:00", "2020-01-02 01:00:00"], "2020-01-03 01:00:00.000005"),
+        (["1 days", "2 days"], "3 days 01:00:00"),
+        (["20", "0"], ""),
+        (["10000000000000000", "20000000000000000"], ""),
+        (["0.5", "1.25"], "3.1255"),
+    ],
+)
+def test_one_value_does_not_change_how_others_are_read(values: list[str], odd: str) -> None:
+    """pandas writes a whole column in the form that its longest value needs."""
+    kind = pd.to_timedelta if "days" in values[0] else pd.to_datetime if "-" in values[0] else pd.to_numeric
+    alone = pd.DataFrame({"v": kind(pd.Series(values))})
+    beside = pd.DataFrame({"v": pd.concat([kind(pd.Series(values)), kind(pd.Series([odd or None]))])})
+    texts = [frame.to_csv(index=False).splitlines()[1 : len(values) + 1] for frame in (alone, beside)]
+    assert [plain_text(text) for text in texts[0]] == [plain_text(text) for text in texts[1]]
+
+
+def test_other_spellings_stay_apart() -> None:
+    texts = ["1", "01", "+1", "1,000", "1000", "1.5", "1.05", "12e4", "120000"]
+    texts += ["2020-01-01", "2020-01-01 00:00:00+00:00"]
+    assert len({plain_text(text) for text in texts}) == len(texts)
+    assert [plain_text(value) for value in ("-0.0", 0, 1e16, -2.50)] == ["0", "0", str(10**16), "-2.5"]
 
 
 def test_a_parquet_file_reads_as_the_same_table_in_text(tmp_path: Path) -> None:

@@ -107,6 +107,7 @@ CLOSED_FORMS = [
     (_table("record", "replaced", non_negative=True), math.sqrt(2) * 2 / 20),
     (_table("record", "replaced"), 2 * 2 / 20),
     (_table("label", "replaced"), math.sqrt(2) * 2 / 20),
+    (_table("label", "added or removed"), math.sqrt(2) * 2 / 20),
     (_table("owner", "added or removed"), 3 * 2 / 20),
     (_table("owner", "replaced"), 6 * 2 / 20),
     (_steps("added or removed"), 0.5),

@@ -3,13 +3,14 @@
 import math
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pandas as pd
 import pytest
 from tests.reporting import made
 
 from patebench.core.bound import Kind
-from patebench.core.errors import ArtefactError
+from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import write_json
 from patebench.core.registry import Registry
 from patebench.reporting.figures import FIGURES
@@ -221,7 +222,23 @@ def test_what_has_nothing_to_show_is_left_out(tmp_path):
     assert not {"figure-frontier", "table-bounds"} & set(_Page(page).ids)
     assert NOTHING in page
     assert all((tmp_path / name).exists() for name in ("figures/frontier.png", "tables/bounds.csv"))
+    assert all(path.exists() for path in earlier), "no earlier report wrote these files"
+    made.write_report(tmp_path, made.collected(tmp_path), figures=["frontier"], tables=["bounds"])
     assert [path.name for path in earlier if path.exists()] == ["mine.csv"]
+
+
+def test_a_report_does_not_overwrite_its_own_inputs(tmp_path: Path) -> None:
+    made.write_report(tmp_path, made.collected(tmp_path), figures=[], tables=["bounds"])
+    inside = tmp_path / "tables" / "published.csv"
+    inside.write_bytes(made.PUBLISHED.read_bytes())
+    with pytest.raises(PatebenchError, match="would be overwritten or deleted by the report"):
+        report.run(
+            manifest=tmp_path / "manifest.json",
+            published=inside,
+            captions=made.CAPTIONS,
+            out=tmp_path / "report.html",
+        )
+    assert inside.exists()
 
 
 @pytest.mark.slow

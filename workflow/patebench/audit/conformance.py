@@ -4,22 +4,32 @@ Labels, probabilities and bounds are checked on four matrices of votes. An audit
 stated probabilities, and both with the bounds. Passing all checks is no proof of privacy.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 
 import numpy as np
 
+from patebench.accounting.exact import ExactDivergence
 from patebench.accounting.votes import Votes
 from patebench.audit.runs import AuditSetting
 from patebench.audit.verdict import Audit, Verdict, run_audit
 from patebench.core.bound import Kind
 from patebench.core.entropy import Draws
 from patebench.core.errors import in_one_line
+from patebench.core.seeds import Source
 from patebench.core.text import above_zero, at_least, at_most, listing, plural
+from patebench.mechanisms.base import Answering
 
 #: Number of queries of each checked matrix of votes, and number of queries that is audited besides one query.
 _QUERIES, _TOGETHER = 40, 5
+
+#: Number of releases drawn from the operating system's entropy, and number of standard deviations that are a fault.
+_SECRET, _SURE = 20, 6
+
+#: Rényi orders at which the stated cost of a query is compared with exact divergences.
+_ORDERS = np.array([1.5, 2.0, 4.0, 16.0])
 
 
 @dataclass(frozen=True)
@@ -50,16 +60,17 @@ class Conformance(AuditSetting):
             "probabilities sum to one": self._check_probabilities,
             "bounds are stated": self._check_bounds,
             "worst-case bounds do not depend on the votes": self._check_worst_case,
+            "a budget counts at least the exact cost of a query": self._check_cost,
             "labels can be released": self._check_release,
         }
         for what, check in checks.items():
             try:
                 yield Check(what, *check())
-            except Exception as fault:  # a third-party mechanism may raise anything
+            except (Exception, SystemExit) as fault:  # a third-party mechanism may raise anything
                 yield Check(what, False, in_one_line(fault))
         try:
             audited = run_audit(self, [1, _TOGETHER])
-        except Exception as fault:
+        except (Exception, SystemExit) as fault:
             yield Check("the audit", False, in_one_line(fault))
             return
         yield self._check_drawn(audited)
@@ -147,13 +158,54 @@ class Conformance(AuditSetting):
     def _check_release(self) -> tuple[bool | None, str]:
         if not self.mechanism.discrete:
             return None, "the mechanism has no discrete form (`discrete`), so its labels cannot be released"
+        source = Draws(None, "conformance").source()
         for name, votes in self._examples().items():
-            if fault := self._label_fault(name, self.mechanism.release(votes, Draws(None, "conformance").source())):
+            if fault := self._label_fault(name, self.mechanism.release(votes, source)):
+                return False, fault
+            # The audit draws labels by `release`, a stage by `draw`.
+            drawn = self.mechanism.draw(votes, self.streams("released"))
+            if not np.array_equal(drawn["labels"], self.mechanism.release(votes, self.streams("released"))):
+                return False, f"`released` returns other labels of {name} votes than `release`; do not override it"
+            if len(drawn) > 1 and self.mechanism.answering not in (Answering.AS_TABLE, Answering.BY_TEACHER):
+                return False, f"the audit does not cover the released {listing(sorted(set(drawn) - {'labels'}))}"
+            if fault := self._secret_noise_fault(name, votes, source):
                 return False, fault
             bounds = self.mechanism.bounds(votes, [_QUERIES], self.delta, discrete=True)
             if not any(bound.kind is Kind.WORST_CASE for bound in bounds):
                 return False, "no worst-case bound is valid for discrete noise; set `discrete` of its accountant"
         return True, "drawn from the operating system's entropy, and bounded"
+
+    def _secret_noise_fault(self, name: str, votes: Votes, source: Source) -> str | None:
+        """Return a message if labels drawn from `source` clearly do not follow the stated probabilities, else None."""
+        log_p = self.mechanism.log_outcome_probabilities(votes) if self.mechanism.independent_queries else None
+        if log_p is None:
+            return None
+        p = np.exp(log_p)[:, :-1][np.arange(votes.queries), votes.plurality]
+        seen = sum(int((self.mechanism.release(votes, source) == votes.plurality).sum()) for _ in range(_SECRET))
+        expected, spread = _SECRET * p.sum(), math.sqrt(_SECRET * float(np.sum(p * (1 - p))))
+        if abs(seen - expected) <= _SURE * spread + _SURE:
+            return None
+        return (
+            f"{plural(seen, 'label')} of {name} votes, drawn from the operating system's entropy, are the plurality,"
+            f" but {expected:.0f} of {_SECRET * votes.queries} are expected; draw all noise from `rng`"
+        )
+
+    def _check_cost(self) -> tuple[bool | None, str]:
+        cost = self.mechanism.per_query_cost(self.teachers, self.classes)
+        if cost is None or not self.mechanism.independent_queries:
+            return None, "the mechanism states no cost of one query (`per_query_cost`)"
+        stated = cost.both(_ORDERS)
+        for name, votes in self._examples().items():
+            for query in range(_TOGETHER):
+                one = votes.at(np.array([query]))
+                exact = ExactDivergence(one, self.mechanism.neighbours).directions([1], _ORDERS)[0, 0].max(axis=0)
+                if (exact > stated * (1 + 1e-6)).any():
+                    worst = int(np.argmax(exact / np.maximum(stated, 1e-300)))
+                    return False, (
+                        f"a query of {name} votes costs {exact[worst]:.3g} at order {_ORDERS[worst]:g}, but"
+                        f" `per_query_cost` states {stated[worst]:.3g}"
+                    )
+        return True, f"{_TOGETHER} queries of each table"
 
     def _check_drawn(self, audited: Audit) -> Check:
         what = "labels follow the stated probabilities"

@@ -6,6 +6,9 @@ records. A value outside the declared range is clipped, and an undeclared catego
 
 import datetime
 import json
+import re
+from collections.abc import Sequence
+from decimal import Decimal
 from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -15,6 +18,31 @@ from patebench.core.fields import Parameters, mistake
 
 #: Default texts that stand for a missing value in a CSV file.
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
+
+
+#: Decimal number without leading zeros, and a day with a time or a duration with a time, as pandas writes them.
+_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?(e[+-]\d{2,3})?", re.ASCII)
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d|-?\d+ days?)[ T]([+-]?\d\d:\d\d:\d\d)(?:\.(\d+))?(.*)", re.ASCII)
+
+
+def plain_text(value: object) -> str:
+    """Return `value` as text that does not depend on other values of its column.
+
+    pandas writes all values of a column alike: with ".0" if one is missing, with a time if one has a time, and with as
+    many decimals or digits of a second as the longest. So 20, 20.0, "20.00", "2e+01" and " 20" become "20", and
+    "2024-12-31 00:00:00" becomes "2024-12-31". Without this function, one record could change the encoding of others.
+    """
+    text = str(value).strip()
+    if _NUMBER.fullmatch(text):
+        number = f"{Decimal(text):f}"
+        number = number.rstrip("0").rstrip(".") if "." in number else number
+        return number if number.strip("-0") else "0"
+    if match := _TIME.fullmatch(text):
+        day, clock, fraction, zone = match.groups()
+        fraction = (fraction or "").rstrip("0")
+        midnight = not fraction and not zone and clock.lstrip("+-") == "00:00:00"
+        return day if midnight else f"{day} {clock}{'.' if fraction else ''}{fraction}{zone}"
+    return text
 
 
 def _as_text(value: object) -> str:
@@ -81,9 +109,14 @@ class Feature(Parameters):
             raise mistake("the bounds of a number are invalid; give [low, high] with low < high < low + 1e300")
         if self.date is not None and not self.date[0] < self.date[1]:
             raise mistake("the first day of a date must be before its last day; swap or correct them")
-        if self.category is not None and (not self.category or len(set(self.category)) < len(self.category)):
+        if self.category is not None and (not self.category or _repeats(self.category)):
             raise mistake("the values of a category must be different; list at least one value, and each value once")
         return self
+
+
+def _repeats(values: Sequence[str]) -> bool:
+    """Return True if two of `values` are the same value, such as 1 and 1.0."""
+    return len(set(map(plain_text, values))) < len(values)
 
 
 class Label(Parameters):
@@ -94,7 +127,7 @@ class Label(Parameters):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if len(set(self.classes)) < max(2, len(self.classes)):
+        if len(self.classes) < 2 or _repeats(self.classes):
             raise mistake("the classes must be different; list at least two classes, and each class once")
         return self
 

@@ -7,14 +7,11 @@ hashed character n-grams, scaled to norm 1. The encoding of a record does not de
 
 import csv
 import fnmatch
-import math
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, time
-from decimal import Decimal
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +21,7 @@ from numpy.typing import NDArray
 from patebench.core.errors import ArtefactError, PatebenchError, call_all
 from patebench.core.text import listing, plural
 from patebench.data.dataset import Dataset, LabelledSamples
-from patebench.data.declaration import Feature, TableDeclaration
+from patebench.data.declaration import Feature, TableDeclaration, plain_text
 from patebench.data.division import hash_names
 
 if TYPE_CHECKING:
@@ -146,7 +143,7 @@ def unlike_others(copies: Path, private: str, table: str, public: str | None = N
     declared, path = TableDeclaration.read(table, "table"), Path(private)
     frame = read_frame(path, declared.missing_values).astype(object)
     # As text, so that a copy has the values of the table, whatever types a column gets without one of them.
-    frame = frame.map(_text).where(frame.notna(), None)
+    frame = frame.map(plain_text).where(frame.notna(), None)
     share = declared.public_share or 0
     record = frame.index[~public_by_hash(frame, declared.owner, share)][0]
     owners, fewer = frame.get(declared.owner), copies / f"fewer-records{path.suffix}"
@@ -183,7 +180,7 @@ def public_by_hash(frame: "pd.DataFrame", owner: str | None, share: float) -> ND
     record decides, so adding or removing one does not move any other.
     """
     columns = list(frame.columns) if owner is None else [owner]
-    texts = frame[columns].astype(object).map(_text).where(frame[columns].notna(), "")
+    texts = frame[columns].astype(object).map(plain_text).where(frame[columns].notna(), "")
     return hash_names(texts.agg("\x1f".join, axis=1)) < share * 2.0**63
 
 
@@ -205,7 +202,7 @@ def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
         if suffix in _PARQUET:
             # Types of pyarrow keep integers in columns with missing values, which would otherwise become floating-point
             # numbers. As objects, NaN counts as missing too, and decimals can be read.
-            frame = pd.read_parquet(path, dtype_backend="pyarrow").astype(object)
+            frame = pd.read_parquet(path, dtype_backend="pyarrow").astype(object).reset_index(drop=True)
         else:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -293,7 +290,7 @@ def _encode(column: "pd.Series[Any]", name: str, feature: Feature, path: Path) -
         hashing = HashingVectorizer(
             n_features=feature.text, analyzer="char_wb", ngram_range=(3, 5), alternate_sign=False, norm="l2"
         )
-        texts = ["" if gone else _text(value) for value, gone in zip(column, absent, strict=True)]
+        texts = ["" if gone else plain_text(value) for value, gone in zip(column, absent, strict=True)]
         encoded = hashing.transform(texts).toarray()
     else:
         kind = "a finite number" if feature.number else "a date of the form 2024-12-31"
@@ -310,24 +307,9 @@ def _encode(column: "pd.Series[Any]", name: str, feature: Feature, path: Path) -
 
 def _positions(column: "pd.Series[Any]", values: Sequence[str], other: int) -> NDArray[np.int64]:
     """Return the position of each entry of `column` in `values`; −1 for a missing one, `other` for any other entry."""
-    positions = {_text(value): i for i, value in enumerate(values)}
+    positions = {plain_text(value): i for i, value in enumerate(values)}
     entries = zip(column, column.isna(), strict=True)
-    return np.array([-1 if gone else positions.get(_text(value), other) for value, gone in entries], np.int64)
-
-
-def _text(value: Any) -> str:
-    """Return `value` as text that does not depend on the type of its column: 20, 20.0, "20.0" and " 20" become "20".
-
-    A column of whole numbers becomes a column of floating-point numbers if a single value is missing, and pandas then
-    writes all of them with ".0". Without this function, one record would change the encoding of all others.
-    """
-    if isinstance(value, float | Decimal) and math.isfinite(value) and value == int(value):
-        return str(int(value))
-    if isinstance(value, datetime) and value.time() == time():
-        return str(value.date())
-    text = str(value).strip()
-    whole, point, fraction = text.partition(".")
-    return whole if point and whole.removeprefix("-").isdecimal() and fraction and not fraction.strip("0") else text
+    return np.array([-1 if gone else positions.get(plain_text(value), other) for value, gone in entries], np.int64)
 
 
 def _numbers(column: "pd.Series[Any]") -> NDArray[np.float64]:
@@ -338,11 +320,19 @@ def _numbers(column: "pd.Series[Any]") -> NDArray[np.float64]:
 
 
 def _days(column: "pd.Series[Any]") -> NDArray[np.float64]:
-    """Return the number of each day in `column`, counted from the year 1; NaN if an entry is not a date."""
+    """Return the number of each day in `column`, counted from the year 1; NaN if an entry is not a date.
+
+    Each entry is converted alone, since pandas would convert all to the unit of the most precise one.
+    """
     import pandas as pd
 
-    stamps = pd.to_datetime(column.astype(str).where(column.notna()), errors="coerce", format="ISO8601", utc=True)
-    return np.array([np.nan if pd.isna(stamp) else stamp.toordinal() for stamp in stamps], np.float64)
+    @cache
+    def day(text: str) -> float:
+        stamp = pd.to_datetime(text, errors="coerce", format="ISO8601", utc=True)
+        return np.nan if pd.isna(stamp) else stamp.toordinal()
+
+    present = column.notna()
+    return np.array([day(str(value)) if there else np.nan for value, there in zip(column, present, strict=True)])
 
 
 def _labels(column: "pd.Series[Any]", declared: TableDeclaration, path: Path) -> NDArray[np.int64]:
@@ -363,7 +353,7 @@ def _hash_owners(column: "pd.Series[Any]", name: str, path: Path) -> NDArray[np.
     absent = column.isna().to_numpy(dtype=bool)
     if absent.any():
         raise _error(path, absent, name, "the owner is missing", "name the owner of each record", "missing-value")
-    owners = [_text(value) for value in column]
+    owners = [plain_text(value) for value in column]
     numbers = hash_names(owners)
     if len(np.unique(numbers)) < len(set(owners)):
         raise ArtefactError(path, f"two names in the column '{name}' have the same hash", "rename one of them")

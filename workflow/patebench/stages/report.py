@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from patebench.artefacts.records import read_manifest, read_records, read_releases
 from patebench.cli.command import OutputFile, stage_command
+from patebench.core.errors import PatebenchError
 from patebench.core.files import write_json, write_text
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ def run(
 
     All files are written next to the page: `rows.json`, `figures/NAME.png` and `.pdf`, `tables/NAME.csv`, `.md` and
     `.tex`. A run in release mode also gets `publishable.html`, which is made only from released labels, their bounds,
-    students and public pools. Figures and tables of an earlier configuration that the manifest does not list are
-    deleted.
+    students and public pools. If the folder has an earlier report, its figures and tables that the manifest does not
+    list are deleted.
     """
     from patebench.reporting import publishable
     from patebench.reporting.figures import FIGURES
@@ -49,6 +50,8 @@ def run(
     releases = read_releases(**{kind: list(map(Path, files)) for kind, files in content["released"].items()})
     values = read_published(published, content["copies"])
     folder, title = out.parent, title_of(content["config"])
+    _check_inputs(folder, manifest, published)
+    replaces_report = (folder / "rows.json").is_file() and out.is_file()
     write_json(folder / "rows.json", "rows", rows(records, values).model_dump(mode="json"))
     page = render(
         title=title,
@@ -62,8 +65,21 @@ def run(
     if releases:
         write_text(folder / "publishable.html", publishable.render(title=title, releases=releases))
     write_text(out, page)
-    _delete_files(folder / "tables", set(TABLES) - set(content["tables"]), (".csv", ".md", ".tex"))
-    _delete_files(folder / "figures", set(FIGURES) - set(content["figures"]), (".png", ".pdf"))
+    if replaces_report:
+        _delete_files(folder / "tables", set(TABLES) - set(content["tables"]), (".csv", ".md", ".tex"))
+        _delete_files(folder / "figures", set(FIGURES) - set(content["figures"]), (".png", ".pdf"))
+
+
+def _check_inputs(folder: Path, *inputs: Path) -> None:
+    """Raise PatebenchError if one of `inputs` is a file that the report in `folder` would write or delete."""
+    for path in inputs:
+        place = path.resolve()
+        if place == (folder / "rows.json").resolve() or place.parent in (
+            (folder / "tables").resolve(),
+            (folder / "figures").resolve(),
+        ):
+            line = f"{path} would be overwritten or deleted by the report; give --out in another folder"
+            raise PatebenchError(line, code="overwrites", where="--out")
 
 
 def _delete_files(folder: Path, names: Iterable[str], suffixes: Iterable[str]) -> None:
