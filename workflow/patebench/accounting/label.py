@@ -167,8 +167,9 @@ class LabelCost:
     def curve(self, orders: Array) -> Array:
         """Return upper bounds on the Rényi divergence D_α of one label at any `orders`.
 
-        D_α rises with α, and (α − 1)D_α is convex in α (van Erven & Harremoës 2014, Theorem 3 and Corollary 2). So
-        (α − 1)D_α lies below its chords, and these lie below the chords of the computed bounds.
+        Bounds are computed on a grid of orders. (α − 1)D_α is convex in α (van Erven & Harremoës 2014, Corollary 2), so
+        between two orders of the grid it lies below the line between the computed bounds. Below the grid, the bound at
+        its first order is valid, since D_α rises with α (Theorem 3).
         """
         orders = np.asarray(orders, dtype=np.float64)
         counts_cost = self.counts(orders)

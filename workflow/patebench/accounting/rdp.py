@@ -143,9 +143,10 @@ def moments_data_independent(gamma: float, moments: ArrayLike) -> Array:
 
 
 def moments_data_dependent(log_q: Array, gamma: float, moments: ArrayLike) -> Array:
-    """Return the log moments α(l) of LNMax(γ) per query: the smaller of PATE 2017, Theorem 1, and the worst case.
+    """Return the log moments α(l) of LNMax(γ) per query: the smaller of a data-dependent and the worst-case bound.
 
-    The theorem needs q ≤ (e^{2γ}−1)/(e^{4γ}−1) = 1/(e^{2γ}+1); otherwise the worst case is returned.
+    The data-dependent bound is Theorem 1 of PATE 2017. It needs q ≤ (e^{2γ}−1)/(e^{4γ}−1) = 1/(e^{2γ}+1); otherwise the
+    worst case is returned.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ class Change(StrEnum):
     """Kind of change of the private data that a partition may confine to a single shard.
 
     A change concerns one record or the records of one owner; all other records stay the same. A replaced record keeps
-    its owner and its row, the number that identifies it.
+    its owner and its row number, which identifies the record.
     """
 
     REPLACE = "replace"  # replace the content and the label of one record

@@ -119,8 +119,8 @@ def render(
     figures : SVG by name, "" for an empty figure; `figures/NAME.png` and `.pdf` are beside the page.
     manifest, manifest_link : content of the manifest, and its path relative to the page.
     captions : folder of the captions.
-    publishable : link to the page of the run that may be published, or None. If it is given, or if a table shows a
-        publishable ε, the returned report page states that it must not be published itself.
+    publishable : link to the run's other page, the one that may be published, or None. The returned page is for
+        internal use: if `publishable` is given, or if a table shows a publishable ε, it states this.
     """
     students = tables.get("utility-privacy")
     released = students is not None and bool((students["may_publish"] == "yes").any())

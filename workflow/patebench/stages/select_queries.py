@@ -50,7 +50,7 @@ def run(
         )
     if labels is not None and student is None:
         raise PatebenchError(
-            "--labels needs --method, the method of the student that was trained on these labels; give both"
+            "--labels needs --method; give the method with which the student was trained on these labels"
         )
     if labels is None and strategy != initial_strategy(strategy):
         able = " or ".join(name for name in STRATEGIES if name == initial_strategy(name))

@@ -121,8 +121,8 @@ def run(
 def _private_labels(samples: Artefact, pool: Artefact) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the samples `x` of the pool and their private labels `y`.
 
-    The pool was drawn from `samples`, of which only the labels are private. The samples are those before images of the
-    pool were shifted. Raise ArtefactError if the pool, unless it is shifted, contains other samples.
+    The pool was drawn from `samples`, of which only the labels are private. If the images of the pool were shifted, `x`
+    contains the images before the shift. Otherwise, raise ArtefactError if the pool differs from `x`.
     """
     rows = order_by_content(samples.arrays)[pool["row"]]
     own = samples["x"][rows]

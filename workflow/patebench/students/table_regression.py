@@ -53,8 +53,8 @@ def fitted(data: StudentData, method: str) -> LogProbabilities:
     table, features = data.table, data.features
     if table is None or features is None:
         raise PatebenchError(
-            f"the method '{method}' needs a noisy table of votes on the nearest queries; use labels of sparse-gnmax or"
-            " sparse-lnmax, teachers of the model 'nearest-query', and 'queries' in the experiment"
+            f"the method '{method}' needs a noisy table of votes on the nearest queries; set 'queries' in the"
+            " experiment, and use teachers of the model 'nearest-query' with sparse-gnmax or sparse-lnmax"
         )
     vectors = np.asarray(features(data.pool), dtype=np.float64)
     directions = Directions.of(vectors, table.queries) if table.weighted else None
