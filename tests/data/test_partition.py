@@ -119,14 +119,14 @@ SKEWED = [2, 20, 20, 20]
             {"teachers": 4, "share": 0.5},
             "label 0 has 2 private samples, but 1 shard with this main label must have 8",
         ),
-        (SKEWED, {"teachers": 1, "share": 0.01}, "label 0 keeps|label 1 keeps|label 0 has"),
+        (SKEWED, {"teachers": 1, "share": 0.01}, "of label [01] do not fit|label 0 has"),
         (SKEWED, {"teachers": 4, "share": 0.0}, "the share 0.0 is invalid"),
         (SKEWED, {"teachers": 4, "share": 1.01}, "give 0 < share ≤ 1"),
         (SKEWED, {"teachers": 4, "share": float("nan")}, "give 0 < share ≤ 1"),
         (SKEWED, {"teachers": 4, "share": None}, "give 0 < share ≤ 1"),
         (SKEWED, {"teachers": 63, "share": 0.5}, "63 teachers are more than 62 private samples; use at most 62"),
         (SKEWED, {"teachers": None, "share": 0.5}, "use at least one"),
-        ([1, 9, 1, 1], {"teachers": 4, "share": 0.3}, "label 1 has 8 private samples more .* room for only 6"),
+        ([1, 9, 1, 1], {"teachers": 4, "share": 0.3}, "8 private samples of label 1 do not fit .* room for only 6"),
     ],
 )
 def test_skew_refuses(counts: list[int], parameters: dict[str, Any], words: str) -> None:

@@ -220,7 +220,7 @@ def test_labels_of_another_round_or_another_partition_are_refused(again: Again, 
         refused(aggregate.run, fault, **{**second, **changes})
     refused(aggregate.run, "its votes of the last rounds are not on", **{**first, "votes": second["votes"]})
     write_arrays(out, VOTES, {**votes.arrays, "queries": votes["queries"][::-1]}, votes.meta)
-    fault = "its array `queries` differs from the files of queries"
+    fault = "its array `queries` does not contain the queries of"
     refused(aggregate.run, fault, **{**second, "votes": out})
     assert not (again.folder / "refused.npz").exists()
 

@@ -130,13 +130,13 @@ def test_data_that_is_not_recognised_beside_other_ledgers_needs_a_name_or_a_limi
         enter_draw(tmp_path, OTHER, entry(), None)
     assert len(list(tmp_path.glob("*.json"))) == 1
     enter_draw(tmp_path, OTHER, entry(), LIMIT)
-    assert "has no ledger yet, and the 1 other ledger" in capsys.readouterr().err
+    assert "has no ledger yet, but the 1 other ledger" in capsys.readouterr().err
     with refuses("not-recognised"):
         enter_draw(tmp_path, THIRD, entry(), None, "patients")
     for name, path in zip(("one", "two"), sorted(tmp_path.glob("*.json")), strict=True):
         name_ledger(path, name)
     enter_draw(tmp_path, THIRD, entry(), None, "patients")
-    assert "has no ledger yet, and the 2 other ledgers" in capsys.readouterr().err
+    assert "has no ledger yet, but the 2 other ledgers" in capsys.readouterr().err
     assert len(list(tmp_path.glob("*.json"))) == 3
     with refuses("no-limit"):
         enter_draw(tmp_path, "01" * 32, entry(), None, "Patients")

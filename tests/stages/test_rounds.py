@@ -174,7 +174,7 @@ def test_files_that_do_not_go_together_are_refused(rounds):
     plain = {"threshold": 3.0, "sigma1": 1.0, "sigma2": 0.5}
     budget = {"mechanism": "confident-gnmax", "parameters": plain, "budget": 1.0, "delta": 1e-5}
     for call, words in (
-        (lambda: rounds.account(1, 1), "is selected twice"),
+        (lambda: rounds.account(1, 1), "was selected more than once"),
         (lambda: rounds.account(1), "its rounds differ from"),
         (lambda: rounds.account(), "pass --selected once per round"),
         (lambda: rounds.account(0, 1, queries=(5, 10)), "published together, so no ε can be stated for 5, 10"),
@@ -184,8 +184,8 @@ def test_files_that_do_not_go_together_are_refused(rounds):
         (lambda: rounds.aggregate(1, selected=None), "--earlier is only for queries selected in a round"),
         (lambda: rounds.aggregate(0, out="x.npz", **budget), "a budget is not supported for queries selected"),
         (lambda: rounds.select(1, predictions=None), "only one of --labels and --predictions"),
-        (lambda: rounds.select(0, strategy="siamese"), r"siamese. needs a student, .* use random or prototypes"),
-        (lambda: rounds.select(1, queries=16), r"--queries is 16, but only 15 samples of .* have not"),
+        (lambda: rounds.select(0, strategy="siamese"), r"siamese. needs a student, .* use the strategy random or prototypes"),
+        (lambda: rounds.select(1, queries=16), r"--queries is 16, but only 15 samples of .* remain unselected"),
         (lambda: rounds.select(0, strategy="prototypes"), "needs --features of the pool; make them"),
         (lambda: rounds.select(0, features=rounds.pool), r"uses no features \(only"),
     ):

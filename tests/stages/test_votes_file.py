@@ -115,7 +115,7 @@ VOTES_OF_THREE = {"labels": True, "classes": 3}
         (COUNTS.astype(np.uint64) + np.uint64(2**63), {}, "use whole numbers from 0 to"),
         (COUNTS.ravel(), {}, "two dimensions"),
         (np.zeros((0, 10), dtype=int), {}, "which has no votes"),
-        (np.zeros((3, 2), dtype=int), {}, "at least|non-negative"),
+        (np.zeros((3, 2), dtype=int), {}, "at least|a count is negative"),
         (COUNTS.astype(complex), {}, "dtype complex"),
         (np.vstack([COUNTS, [5, 2, 2]]), {}, "query 0 has 10 votes and query 3 has 9"),
         (MATRIX, {}, r"add --classes \(for 'patebench epsilon' also --votes"),
@@ -249,7 +249,7 @@ def test_a_table_is_the_same_data_in_any_order(tmp_path):
         assert "1 draw was made from this private data already" in str(refused.exception), path
     assert len(list((tmp_path / "ledger").glob("*.json"))) == len(list(tmp_path.glob("labels-*"))) == 1
     allowed = released(tmp_path, table(tmp_path, counts[1:]), "--ledger-budget", 50, "--ledger-delta", "1e-5")
-    assert "has no ledger yet, and the 1 other ledger may be of the same data" in allowed.output  # one query less
+    assert "has no ledger yet, but the 1 other ledger in this folder may belong to the same" in allowed.output  # one query less
 
 
 @pytest.mark.parametrize("command", ["epsilon", "aggregate", "account", "audit"])
