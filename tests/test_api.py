@@ -304,7 +304,7 @@ FAULTS: list[tuple[str, Callable[[], Any]]] = [
     ("use more noise", lambda: patebench.calibrate(GNMax(1), epsilon=0.1, delta=DELTA)),
     ("number of classes; give classes=…", lambda: patebench.calibrate(LOCAL, epsilon=1, delta=DELTA, **LOCALLY)),
     ("unknown student method 'consistent' (did you mean 'consistency'?)", lambda: student(method="consistent")),
-    ("has a recipe of its own", lambda: student(method="consistency", recipe="plain")),
+    ("uses a fixed recipe", lambda: student(method="consistency", recipe="plain")),
     ("give whole numbers of shape (60,)", lambda: student(labels=GIVEN[:20])),
     ("no sample of the pool has a label", lambda: student(labels=np.full(60, -1))),
     ("labels run from -1 to 2; give −1 (no label) or 0 to 1", lambda: student(classes=2)),

@@ -59,7 +59,8 @@ def test_any_guess_finds_the_same_edge_and_a_near_one_in_few_steps(boundary, gue
 
 
 @pytest.mark.parametrize(
-    ("cost", "message"), [(lambda value: 2.0, "does not change"), (lambda value: 3 + 1 / value, "above the target")]
+    ("cost", "message"),
+    [(lambda value: 2.0, "does not affect ε"), (lambda value: 3 + 1 / value, "is below the least possible ε")],
 )
 def test_what_can_not_be_reached_is_said(cost, message):
     with pytest.raises(PatebenchError, match=message):

@@ -127,7 +127,10 @@ def test_more_queries_than_anybody_asks():
             ("confident-gnmax", {"sigma1": 1.0, "sigma2": 1.0}, 0.5, DELTA, 10),
             "the missing parameter does not affect ε",
         ),
-        (("confident-gnmax", {"threshold": 1.0, "sigma1": 1.0}, 0.5, DELTA, 10), "sigma2 .* above the target"),
+        (
+            ("confident-gnmax", {"threshold": 1.0, "sigma1": 1.0}, 0.5, DELTA, 10),
+            "sigma2 .* is below the least possible ε",
+        ),
         (("gnmax", {}, 0.0, DELTA, 10), "ε = 0.0"),
         (("gnmax", {}, math.inf, DELTA, 10), "ε = inf"),
         (("gnmax", {}, 1.0, 0.0, 10), "δ = 0.0"),

@@ -115,7 +115,7 @@ def test_npz_classes_come_from_the_public_file_or_the_configuration(save: Saver)
 
 def test_npz_a_private_label_or_name_that_is_not_public_is_refused(save: Saver) -> None:
     paths = save(ARRAYS, y=np.array([0, 1, 1, 1, 0, 0]))
-    words = r"private labels run from 0 to 2, but the public data .* the classes 0 … 1; .* class_names"
+    words = r"private labels run from 0 to 2, but the public data .* the classes 0 … 1; .* 'class_names'"
     with pytest.raises(PatebenchError, match=words):
         load("npz", **paths)
     assert load("npz", **paths, class_names=("a", "b", "c")).class_names == ("a", "b", "c")

@@ -44,7 +44,7 @@ def test_holds_what_papers_print():
 def test_lookup_finds_nothing_or_refuses_what_disagrees():
     published = made.PRINTED
     assert published.lookup("epsilon", dataset="digits") is None
-    with pytest.raises(PatebenchError, match="disagree"):
+    with pytest.raises(PatebenchError, match=" differ: "):
         published.lookup("epsilon", dataset="mnist", teachers=250)
 
 

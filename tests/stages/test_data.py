@@ -49,7 +49,7 @@ def test_classes_may_be_told(tmp_path: Path) -> None:
         for path, role in zip(make(tmp_path, "mine", parameters, **own), ROLES, strict=True):
             part = read_samples(path, role)
             assert (part.meta["class_names"], part.meta["classes"]) == (names, len(names))
-        with pytest.raises(PatebenchError, match="the data set 'wine' has fixed classes; leave out classes"):
+        with pytest.raises(PatebenchError, match="the data set 'wine' has fixed classes; leave out 'classes'"):
             make(tmp_path, "wine", parameters)
 
 

@@ -184,7 +184,10 @@ def test_files_that_do_not_go_together_are_refused(rounds):
         (lambda: rounds.aggregate(1, selected=None), "--earlier is only for queries selected in a round"),
         (lambda: rounds.aggregate(0, out="x.npz", **budget), "a budget is not supported for queries selected"),
         (lambda: rounds.select(1, predictions=None), "only one of --labels and --predictions"),
-        (lambda: rounds.select(0, strategy="siamese"), r"siamese. needs a student, .* use the strategy random or prototypes"),
+        (
+            lambda: rounds.select(0, strategy="siamese"),
+            r"siamese. needs a student, .* use the strategy random or prototypes",
+        ),
         (lambda: rounds.select(1, queries=16), r"--queries is 16, but only 15 samples of .* remain unselected"),
         (lambda: rounds.select(0, strategy="prototypes"), "needs --features of the pool; make them"),
         (lambda: rounds.select(0, features=rounds.pool), r"uses no features \(only"),

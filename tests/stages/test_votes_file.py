@@ -249,7 +249,9 @@ def test_a_table_is_the_same_data_in_any_order(tmp_path):
         assert "1 draw was made from this private data already" in str(refused.exception), path
     assert len(list((tmp_path / "ledger").glob("*.json"))) == len(list(tmp_path.glob("labels-*"))) == 1
     allowed = released(tmp_path, table(tmp_path, counts[1:]), "--ledger-budget", 50, "--ledger-delta", "1e-5")
-    assert "has no ledger yet, but the 1 other ledger in this folder may belong to the same" in allowed.output  # one query less
+    assert (
+        "has no ledger yet, but the 1 other ledger in this folder may belong to the same" in allowed.output
+    )  # one query less
 
 
 @pytest.mark.parametrize("command", ["epsilon", "aggregate", "account", "audit"])

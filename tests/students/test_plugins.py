@@ -118,7 +118,9 @@ def test_a_method_refuses_what_it_does_not_take_and_is_named_where_it_does() -> 
     assert takes("majority", "recipe")
     with refuses("own-choice", "model"):
         StudentConfig.checked({"method": "majority", "model": "mlp"})
-    with pytest.raises(PatebenchError, match="recipe out, or use one of the methods supervised, noise-aware, majority"):
+    with pytest.raises(
+        PatebenchError, match="'recipe' out, or use one of the methods supervised, noise-aware, majority"
+    ):
         StudentConfig.checked({"method": "gan", "recipe": "plain"})
     with refuses("unknown-name", "method"):
         StudentConfig.checked({"method": "majorty"})
@@ -133,5 +135,5 @@ def test_a_configuration_may_name_it() -> None:
     assert selected == {("last", "last"), ("random", "brightest")}
     wrong = copy.deepcopy(CONFIG)
     wrong["experiments"]["demo"]["students"][0]["model"] = "mlp"
-    with pytest.raises(PatebenchError, match=r"students\[0\]\.model: the method 'majority' has a model of its own"):
+    with pytest.raises(PatebenchError, match=r"students\[0\]\.model: the method 'majority' uses a fixed model"):
         validate(wrong)
