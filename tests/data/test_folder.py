@@ -163,7 +163,7 @@ def test_what_fits_no_class_is_refused_or_counted(folders: dict[str, str], tmp_p
     ):
         with pytest.raises(ArtefactError, match=words):
             read({**folders, **given})
-    with pytest.raises(PatebenchError, match="or .index."):
+    with pytest.raises(PatebenchError, match="or 'index'"):
         load(Path("."), False, private=str(private))
 
 
