@@ -103,6 +103,15 @@ def test_one_value_does_not_change_how_others_are_read(values: list[str], odd: s
     assert [plain_text(text) for text in texts[0]] == [plain_text(text) for text in texts[1]]
 
 
+def test_a_proposal_names_each_value_once(tmp_path: Path) -> None:
+    """A declaration that repeats a value would be refused."""
+    lines = [f"{i % 7},{site},{label}" for i in range(40) for site, label in (("1.0", "0"), ("1", "1.0"), ("2", "1"))]
+    (tmp_path / "mixed.csv").write_text("\n".join(["age,site,state", *lines]), encoding="utf-8")
+    proposal = "\n".join(propose(tmp_path / "mixed.csv").lines)
+    assert "classes: ['0', '1']" in proposal
+    assert "category: ['1', '2']" in proposal
+
+
 def test_other_spellings_stay_apart() -> None:
     texts = ["1", "01", "+1", "1,000", "1000", "1.5", "1.05", "12e4", "120000"]
     texts += ["2020-01-01", "2020-01-01 00:00:00+00:00"]

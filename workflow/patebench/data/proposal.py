@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from patebench.core.errors import ArtefactError
 from patebench.core.registry import nearest
 from patebench.core.text import listing
-from patebench.data.declaration import MISSING
+from patebench.data.declaration import MISSING, plain_text
 from patebench.data.own_table import public_by_hash, read_frame
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def propose(
         frame = frame[public_by_hash(frame, owner, public_share)]
     if not len(frame):
         raise ArtefactError(path, "it has no public records", "give more records, or a larger public share")
-    classes = sorted({str(value) for value in frame[label].dropna()})
+    classes = sorted(set(map(plain_text, frame[label].dropna())))
     if len(classes) < 2:
         raise ArtefactError(
             path,
@@ -143,7 +143,7 @@ def _feature(column: "pd.Series[Any]") -> str | None:
     import pandas as pd
 
     present = column.dropna()
-    texts = present.astype(str)
+    texts = present.map(plain_text).astype(str)
     values = texts.value_counts()
     if len(values) < 2:
         return None
