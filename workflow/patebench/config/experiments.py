@@ -201,11 +201,11 @@ class _Expansion:
         wanted = self.settings.accounting.queries or (pool,)
         for path, count in _keyed_values(where, wanted):
             if self.selected and count > pool:
-                line = f"{count} exceeds the {plural(pool, 'query')} that the teachers vote on; leave '{count}' out"
+                line = f"{count} exceeds the {plural(pool, 'query')} that the teachers vote on; leave {count} out"
                 raise PatebenchError(line, code="bound", where=path)
             _check_pool(path, [count], pool)
             if self.run.mode is Mode.RELEASE and count != pool:
-                line = f"a release states ε only for all {plural(pool, 'query')}; leave '{count}' out"
+                line = f"a release states ε only for all {plural(pool, 'query')}; leave {count} out"
                 raise PatebenchError(line, code="release", where=path)
         return tuple(sorted(wanted))
 

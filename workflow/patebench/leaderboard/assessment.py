@@ -449,8 +449,7 @@ def _table_mu(table: Table, unit: Unit, change: Change) -> tuple[float, str]:
     """Return μ and a theorem by which all tables together are μ-GDP (Gaussian differentially private)."""
     if unit is Unit.SHARD:
         raise _no_theorem("a table of records' votes", unit, change)
-    one_row = change is Change.ADDED_OR_REMOVED and unit is not Unit.LABEL
-    squares = 1 if one_row else 2 if table.non_negative or unit is Unit.LABEL else 4
+    squares = 2 if unit is Unit.LABEL else 1 if change is Change.ADDED_OR_REMOVED else 2 if table.non_negative else 4
     owner = 1
     if unit is Unit.OWNER:
         if table.records_per_owner is None:

@@ -396,8 +396,10 @@ def _check_other_ledgers(folder: Path, limit: LedgerParameters | None, private: 
     if not ledgers:
         return
     others = plural(len(doubtful or ledgers), "other ledger")
-    words = f"this private data has no ledger yet, but the {others} in this folder may belong to the same"
-    words += " data in another format"
+    words = (
+        f"this private data has no ledger yet, but the {others} in this folder may belong to the same data in another"
+        " format"
+    )
     if doubtful and limit is None:
         name = (
             "name the data (ledger: {private: …} in a configuration, --private of a command)"

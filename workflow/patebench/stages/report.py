@@ -72,12 +72,9 @@ def run(
 
 def _check_inputs(folder: Path, *inputs: Path) -> None:
     """Raise PatebenchError if one of `inputs` is a file that the report in `folder` would write or delete."""
+    parts = [(folder / name).resolve() for name in ("tables", "figures")]
     for path in inputs:
-        place = path.resolve()
-        if place == (folder / "rows.json").resolve() or place.parent in (
-            (folder / "tables").resolve(),
-            (folder / "figures").resolve(),
-        ):
+        if path.resolve() == (folder / "rows.json").resolve() or path.resolve().parent in parts:
             line = f"{path} would be overwritten or deleted by the report; give --out in another folder"
             raise PatebenchError(line, code="overwrites", where="--out")
 
