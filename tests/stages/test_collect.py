@@ -182,7 +182,7 @@ NOT_GIVEN = "is not given as --labels"
     ("change", "fault"),
     [
         (lambda made: _of_other_votes(made, "bounds"), NOT_GIVEN),
-        (lambda made: _of_other_votes(made, "labels"), "but that of"),
+        (lambda made: _of_other_votes(made, "labels"), "other votes than"),
         (_truth_of_another_pool, "entry 'pool' does not match"),
         (lambda made: _ensemble(made, votes="0" * 64), "other votes than"),
         (lambda made: _ensemble(made, split="seed-3_pool-4"), "split: 'seed-3_pool-4' is not valid; give a mapping"),
