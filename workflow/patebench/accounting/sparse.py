@@ -2,6 +2,8 @@
 
 The mechanism keeps the first k votes of a teacher in each round (`votes.capped`), so neighbours differ in at most 2m
 cells, by one each, with m = Σ min(k, T_r) over rounds of T_r queries: L1 distance 2m, L2 distance √(2m), for any T.
+A removed teacher changes at most m cells: its row abstains, and the other rows keep their positions, which decide which
+of more than k votes count.
 Rounds compose adaptively (Dong, Roth, Su 2022, Theorem 3.2; Mironov 2017, Proposition 1; Kairouz, Oh, Viswanath 2015,
 Theorem 3.3). Votes may also have weights. Let a teacher with label y add votes v ⊗ e_y, with weights v for the queries,
 ‖v‖² ≤ k. Then tables differ by an L2 distance of at most 2√k in each round. If only the label y of a teacher's single
