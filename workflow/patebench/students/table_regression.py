@@ -16,6 +16,7 @@ If votes have weights, f are the coordinates of a vote along the principal axes 
 their second moment. Derivation: docs/explanation/proofs-systems.md, "Regression of a table".
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -71,9 +72,27 @@ def fitted(data: StudentData, method: str) -> LogProbabilities:
 def regression(features: Array, table: NoisyTable, directions: Directions | None = None) -> tuple[Array, Array]:
     """Return the weights W (features, classes) of the linear student, and the class shares s (classes,) of the records.
 
-    The student gives a sample with features f the class probabilities s + Wᵀf. `features` (samples, features) are the
-    features of the pool. For a table of weighted votes, `directions` is the map from features to weights, and the
-    coordinates `directions.along(f)` take the place of f.
+    The student gives a sample with features f the class probabilities s + Wᵀf. W is the candidate with the largest
+    evidence. Parameters as in `candidates`.
+    """
+    fits, shares = candidates(features, table, directions)
+    best = max(fits, key=lambda fit: fit.evidence.max())
+    return best.weights(int(best.evidence.argmax())), shares
+
+
+def candidates(
+    features: Array, table: NoisyTable, directions: Directions | None = None
+) -> tuple[Iterator["Fits"], Array]:
+    """Return the fits for all values of c, p and τ that are tried, and the class shares s (classes,) of the records.
+
+    Parameters
+    ----------
+    features : (samples, features) float array
+        Features of the pool.
+    table : the released table of noisy counts
+    directions
+        For a table of weighted votes, the map from features to weights. The coordinates `directions.along(f)` then take
+        the place of the features f.
     """
     if directions is None:
         votes, totals = _pool_votes(features, table), np.ones(len(table.queries))
@@ -93,8 +112,7 @@ def regression(features: Array, table: NoisyTable, directions: Directions | None
     problem = _Problem(axes.T @ scaled, axes.T @ centred, np.maximum(covariance, 0), features.std(axis=0))
     errors = [error for error in _ERRORS if error <= _largest_factor(table.records, len(features))]
     powers = _POWERS if directions is None else _POWERS_OF_AXES
-    fits = (_fit_weights(problem, table, error, power) for error, power in product(errors, powers))
-    return max(fits, key=lambda fit: fit[0])[1], shares
+    return (_fit_weights(problem, table, error, power) for error, power in product(errors, powers)), shares
 
 
 def _largest_factor(records: int, samples: int) -> float:
@@ -126,11 +144,31 @@ class _Problem:
     spread: Array  # standard deviation of each feature (features,)
 
 
-def _fit_weights(problem: _Problem, table: NoisyTable, factor: float, power: float) -> tuple[float, Array]:
-    """Fit W for given c and p; return the log-evidence and the weights W (features, classes).
+@dataclass(frozen=True, eq=False)
+class Fits:
+    """Fits of W for one c and one p, and for each τ that is tried.
+
+    The coefficients of the fit are independent: they belong to the principal axes of the scaled features.
+    """
+
+    evidence: Array  # log-evidence of each τ (scales,)
+    strength: Array  # prior variance over error variance of each coefficient, for each τ (scales, coefficients)
+    along: Array  # response along each axis (coefficients, classes)
+    spread: Array  # singular value of each coefficient (coefficients,)
+    axes: Array  # principal axes of the scaled features (features, coefficients)
+    prior: Array  # scale of each feature, dᵖ (features,)
+
+    def weights(self, scale: int) -> Array:
+        """Return the weights W (features, classes) for the τ at position `scale` of those tried."""
+        shrunk = self.strength[scale] / (1 + self.strength[scale]) / self.spread
+        return self.prior[:, None] * (self.axes @ (shrunk[:, None] * self.along))
+
+
+def _fit_weights(problem: _Problem, table: NoisyTable, factor: float, power: float) -> Fits:
+    """Fit W for given c and p, and for all τ that are tried.
 
     `factor` is c, the factor of the votes' covariance in the table's error. `power` is p, the power of the features'
-    deviations in the prior. τ, the scale of the prior, is the value with the largest evidence among those tried.
+    deviations in the prior.
     """
     classes = problem.table.shape[1]
     # A centred vote has the squared length 1 − 1/classes in classes − 1 dimensions.
@@ -146,6 +184,4 @@ def _fit_weights(problem: _Problem, table: NoisyTable, factor: float, power: flo
     strength = np.exp(_VARIANCES)[:, None] * squares
     lengths = np.square(along).sum(axis=1)
     evidence = -0.5 * ((classes - 1) * np.log1p(strength).sum(axis=1) + (lengths / (1 + strength)).sum(axis=1) + rest)
-    best = int(evidence.argmax())
-    shrunk = strength[best] / (1 + strength[best]) / np.sqrt(squares)
-    return float(evidence[best]), prior[:, None] * (axes @ (shrunk[:, None] * along))
+    return Fits(evidence, strength, along, np.sqrt(squares), axes, prior)
