@@ -33,7 +33,7 @@ from patebench.models.scaling import Standardise
 from patebench.models.stack import Stack
 from patebench.stages import adjacency, partition, split, train_teachers
 from patebench.teachers import teacher_training
-from patebench.teachers.teacher_outputs import TeacherKnowledge
+from patebench.teachers.teacher_outputs import TeacherOutputs
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -298,17 +298,17 @@ def labels_by(statistic: Callable[[list[np.ndarray]], int]) -> Plant:
 
 def probabilities_by_all_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plant probabilities, but no votes, that depend on the labels of all shards that are trained together."""
-    train, arrays, sums = teacher_training.train, TeacherKnowledge.arrays, list[int]()
+    train, arrays, sums = teacher_training.train, TeacherOutputs.arrays, list[int]()
 
     def together(make: Any, shards: Any, seeds: Any, done: Any) -> Any:
         sums.append(sum(int(y.sum()) for _, y in shards))
         return train(make, shards, seeds, done)
 
-    def shifted(self: TeacherKnowledge) -> Any:
+    def shifted(self: TeacherOutputs) -> Any:
         return {name: values * np.float32(1 + sums[-1] / 1e4) for name, values in arrays(self).items()}
 
     monkeypatch.setattr(teacher_training, "train", together)
-    monkeypatch.setattr(TeacherKnowledge, "arrays", shifted)
+    monkeypatch.setattr(TeacherOutputs, "arrays", shifted)
 
 
 def scales_of_all_records(monkeypatch: pytest.MonkeyPatch) -> None:

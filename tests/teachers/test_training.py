@@ -9,7 +9,7 @@ import torch
 from patebench.models import make_learner
 from patebench.models.device import SWITCH
 from patebench.models.stack import Stack
-from patebench.teachers.teacher_outputs import SoftVotes, TeacherKnowledge
+from patebench.teachers.teacher_outputs import TeacherOutputs
 from patebench.teachers.teacher_training import SingleTeacher, train
 
 #: Two numbers of batches of 32 among four shards.
@@ -126,11 +126,10 @@ class Diverged:
 
 
 def test_a_teacher_that_diverged_is_undecided_and_leaves_others_alone() -> None:
-    together, knowledge = SoftVotes([1, 3], 2, 2), TeacherKnowledge("layer")
-    together.add(Diverged(), np.zeros((2, 1)))  # type: ignore[arg-type]
-    knowledge.add([0, 1, 2], Diverged(), np.zeros((2, 1)))  # type: ignore[arg-type]
-    np.testing.assert_allclose(together.arrays()["soft"][0], [[2, 1], [1.6, 1.4]], rtol=1e-6)
-    kept = knowledge.arrays()
+    outputs = TeacherOutputs([1, 3], "layer")
+    outputs.add([0, 1, 2], Diverged(), np.zeros((2, 1)))  # type: ignore[arg-type]
+    kept = outputs.arrays()
+    np.testing.assert_allclose(kept["soft"][0], [[2, 1], [1.6, 1.4]], rtol=1e-6)
     np.testing.assert_allclose(kept["probabilities"][1], 0.5)
     np.testing.assert_allclose(kept["probabilities"][2], [[1, 0], [0.2, 0.8]], rtol=1e-6)
     assert np.isfinite(kept["hints"]).all()

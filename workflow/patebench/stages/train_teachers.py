@@ -242,14 +242,14 @@ def _train_and_vote(
     hidden layer) that `kept` requests. `randomness` is the base seed and the name of the stream. If an `encoder` is
     given, teachers are trained on its features.
     """
-    from patebench.teachers.teacher_outputs import SoftVotes, TeacherKnowledge
+    from patebench.teachers.teacher_outputs import TeacherOutputs
     from patebench.teachers.teacher_training import train
 
     numbers, classes = chunk.numbers, chunk.samples.meta["classes"]
     smallest = np.min_scalar_type(classes - 1)  # smallest type for all labels
     votes = np.empty((len(numbers), len(queries)), smallest)
     test_votes = np.empty((len(numbers), len(test_set["x"])), smallest)
-    together, knowledge = SoftVotes(kept.soft, len(queries), classes), TeacherKnowledge(kept.hints)
+    outputs = TeacherOutputs(kept.soft, kept.hints)
     learner = partial(make_learner, training.model, training.recipe, classes=classes, epochs=training.epochs)
     owned = [read_shard(chunk.samples, chunk.shards, int(number)) for number in numbers]
     test_x = test_set["x"]
@@ -263,14 +263,12 @@ def _train_and_vote(
     with progress(f"teachers {chunk.first} to {chunk.last}", len(numbers), "teachers") as done:
         for positions, trained in train(learner, owned, seeds, done):
             votes[positions], test_votes[positions] = trained.predict(queries), trained.predict(test_x)
-            together.add(trained, queries)
-            knowledge.add(positions, trained, queries)
+            outputs.add(positions, trained, queries)
             for position in positions:
                 accuracy = 100 * float(np.mean(test_votes[position] == test_set["y"]))
                 size = len(owned[position][1])
                 log.info("teacher %d: %d samples, %.2f%% on the test set", numbers[position], size, accuracy)
-    arrays = {"votes": votes, "test_votes": test_votes, **together.arrays(), **knowledge.arrays()}
-    return arrays, dict(trained.device_facts)
+    return {"votes": votes, "test_votes": test_votes, **outputs.arrays()}, dict(trained.device_facts)
 
 
 def read_shard(samples: Artefact, partition: Artefact, teacher: int) -> tuple[NDArray[Any], NDArray[Any]]:

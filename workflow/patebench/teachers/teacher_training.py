@@ -7,7 +7,6 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -94,59 +93,59 @@ def train(
 def _train_stacks(
     template: Network, shards: Sequence[Shard], seeds: Sequence[int], done: Done
 ) -> Iterator[tuple[list[int], Stack]]:
-    """Train networks in stacks, one stack for each number of training steps; yield groups of teachers as `train`."""
+    """Train networks in stacks, one stack for each number of training steps; yield groups of teachers as `train`.
+
+    If a stack does not fit into memory, each half of it is trained separately.
+    """
     groups: dict[int, list[int]] = defaultdict(list)
     for position, (_, y) in enumerate(shards):
         groups[steps(len(y), template.recipe)].append(position)
     earlier = 0
     for members in groups.values():
-        build = partial(_untrained_stack, template, shards, seeds, members)
-        yield from _train_in_halves(build, members, list(range(len(shards))), earlier, done)
-        earlier += len(members)
+        waiting = [range(len(shards))]
+        while waiting:
+            positions = waiting.pop(0)
+            teachers = [position for position in positions if position in members]
+            if not teachers:
+                continue
+            stack = _train_stack(template, shards, seeds, teachers, positions, earlier, done)
+            if stack is None:
+                middle = len(positions) // 2
+                waiting = [positions[:middle], positions[middle:], *waiting]
+            else:
+                earlier += len(teachers)
+                yield teachers, stack
 
 
-def _untrained_stack(
-    template: Network, shards: Sequence[Shard], seeds: Sequence[int], members: Sequence[int], positions: Sequence[int]
-) -> Stack:
-    """Return an untrained stack with one network per position in `positions`.
+def _train_stack(
+    template: Network,
+    shards: Sequence[Shard],
+    seeds: Sequence[int],
+    teachers: Sequence[int],
+    positions: Sequence[int],
+    earlier: int,
+    done: Done,
+) -> Stack | None:
+    """Return a trained stack with one network per position in `positions`; None if it does not fit into memory.
 
-    The networks at positions in `members` are teachers with their own shards. All other networks are placeholders: they
-    are trained on dummy samples, and results of the stack omit them.
+    The networks at the positions `teachers` are teachers with their own shards. All other networks are placeholders:
+    they are trained on dummy samples, and results of the stack omit them. `earlier` is the number of teachers already
+    trained.
     """
-    x, y = shards[members[0]]
+    x, y = shards[teachers[0]]
     # A stack always has the same shape: the shape changes rounding, and without placeholders it would depend on the
     # sizes of the shards, which may be private.
     placeholder = np.zeros_like(x), np.zeros_like(y)
-    own = [shards[position] if position in members else placeholder for position in positions]
-    visible = [number for number, position in enumerate(positions) if position in members]
-    return Stack(template, own, [seeds[position] for position in positions], visible)
-
-
-def _train_in_halves(
-    build: Callable[[Sequence[int]], Stack], members: Sequence[int], positions: list[int], earlier: int, done: Done
-) -> Iterator[tuple[list[int], Stack]]:
-    """Train one stack for all `positions` or, if it does not fit into memory, each half of `positions` separately.
-
-    Yields as `train` does. `build` returns the untrained stack for given positions. Only positions in `members` are
-    teachers; the networks at all other positions are placeholders. `earlier` is the number of teachers already trained.
-    """
-    member_positions = [position for position in positions if position in members]
-    if not member_positions:
-        return
-    trained: Stack | None = None
+    own = [shards[position] if position in teachers else placeholder for position in positions]
+    visible = [number for number, position in enumerate(positions) if position in teachers]
     try:
-        trained = build(positions)
-        trained.fit(lambda epoch, of: done(earlier + len(member_positions) * epoch // of))
+        stack = Stack(template, own, [seeds[position] for position in positions], visible)
+        stack.fit(lambda epoch, of: done(earlier + len(teachers) * epoch // of))
     except torch.OutOfMemoryError:
         if len(positions) == 1:
             raise
-        trained = None
-    if trained is not None:
-        yield member_positions, trained
-        return
-    log.info(
-        "%d teachers do not fit into the memory of the device at once; training them in two halves", len(positions)
-    )
-    for half in (positions[: len(positions) // 2], positions[len(positions) // 2 :]):
-        yield from _train_in_halves(build, members, half, earlier, done)
-        earlier += sum(position in members for position in half)
+        log.info(
+            "%d teachers do not fit into the memory of the device at once; training them in two halves", len(positions)
+        )
+        return None
+    return stack
