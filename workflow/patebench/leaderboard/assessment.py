@@ -348,7 +348,7 @@ def _worst_case(entry: Entry) -> Bound | None:
                 mu, source = mechanism.mu, mechanism.because
             case NoNoise():
                 mu, source = math.inf, mechanism.because
-    return _bound(gaussian_dp(mu, delta) if mu < math.inf else math.inf, delta, "gdp", source)
+    return _bound(gaussian_dp(mu, delta), delta, "gdp", source)
 
 
 def _bound(epsilon: float, delta: float, accountant: str, source: str) -> Bound:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from patebench.core.text import at_least, at_most, listing, plural
 from patebench.leaderboard.assessment import Assessed, Status
@@ -235,36 +234,31 @@ def _render(template: str, **values: Any) -> str:
 
 
 def _figure(name: str, rows: Sequence[Assessed]) -> str:
-    """Return the figure of the data set `name` as SVG text; "" if no row has a positive, finite ε."""
-    drawn = [row for row in rows if 0 < row.epsilon < math.inf]
-    if not drawn:
+    """Return a figure of the data set `name` as SVG text: test accuracy against ε, with one marker per row.
+
+    Rows without a positive, finite ε are left out; if none is left, the result is "". Ranked rows have filled markers,
+    a colour per unit of privacy, and a line along the Pareto front of each unit. Other rows have open grey markers.
+    """
+    rows = [row for row in rows if 0 < row.epsilon < math.inf]
+    if not rows:
         return ""
     with themed():
-        figure = draw_board(name, drawn)
+        figure, (axis,) = panels([in_words(name)], alone=WIDE)
+        for unit, style in styles_in_order(units(rows)).items():
+            ranked = sorted((row for row in rows if row.ranked and row.unit == unit), key=lambda row: row.epsilon)
+            axis.plot(*_points(ranked), marker=style.marker, color=style.color, linestyle="none", label=unit)
+            axis.step(*_points(best_within_epsilon(ranked)), where="post", color=style.color, linewidth=1)
+        for origin, marker in ((Origin.PUBLISHED, "o"), (Origin.WRITTEN, "s"), (Origin.KEPT, "^")):
+            others = [row for row in rows if not row.ranked and row.entry.origin is origin]
+            if others:
+                open_marker: Any = {"marker": marker, "color": GREY, "markerfacecolor": "none", "alpha": 0.7}
+                axis.plot(*_points(others), **open_marker, linestyle="none", label=f"not ranked: {origin}")
+        accuracy_over(axis, f"ε, recomputed where possible   {SMALLER}", "accuracy on the test set")
+        stretch(axis, *axis.dataLim.intervaly)
+        finished(figure, [axis])
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
         return svg(figure).replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1) + "\n"
-
-
-def draw_board(dataset: str, rows: Sequence[Assessed]) -> Figure:
-    """Return a figure of test accuracy against ε, with one marker per row; each ε must be finite.
-
-    Ranked rows have filled markers, a colour per unit of privacy, and a line along the Pareto front of each unit. Other
-    rows have open grey markers.
-    """
-    figure, (axis,) = panels([in_words(dataset)], alone=WIDE)
-    for unit, style in styles_in_order(units(rows)).items():
-        ranked = sorted((row for row in rows if row.ranked and row.unit == unit), key=lambda row: row.epsilon)
-        axis.plot(*_points(ranked), marker=style.marker, color=style.color, linestyle="none", label=unit)
-        axis.step(*_points(best_within_epsilon(ranked)), where="post", color=style.color, linewidth=1)
-    for origin, marker in ((Origin.PUBLISHED, "o"), (Origin.WRITTEN, "s"), (Origin.KEPT, "^")):
-        others = [row for row in rows if not row.ranked and row.entry.origin is origin]
-        if others:
-            open_marker: Any = {"marker": marker, "color": GREY, "markerfacecolor": "none", "alpha": 0.7}
-            axis.plot(*_points(others), **open_marker, linestyle="none", label=f"not ranked: {origin}")
-    accuracy_over(axis, f"ε, recomputed where possible   {SMALLER}", "accuracy on the test set")
-    stretch(axis, *axis.dataLim.intervaly)
-    return finished(figure, [axis])
 
 
 def _points(rows: Sequence[Assessed]) -> tuple[list[float], list[float]]:

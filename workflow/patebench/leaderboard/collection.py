@@ -11,7 +11,7 @@ import re
 import tarfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,7 @@ from patebench.reporting.outcomes import protects_replaced_record, public_use
 from patebench.reporting.published import ALL_SYSTEMS, DP_SGD, PETDL, PRIVATE_KNN, SYSTEMS, Value, read_published
 from patebench.reporting.wording import in_words
 
-_least_noise = lru_cache(maxsize=None)(least_noise)
+_least_noise = cache(least_noise)
 
 #: Folder of the entries that are written by hand, below the root of the repository.
 WRITTEN = Path("leaderboard", "entries")
@@ -146,7 +146,8 @@ def kept_entries(root: Path) -> Iterator[Entry]:
     for folder in sorted(path.parent for path in (root / _KEPT).glob("*/manifest.json")):
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         config, chosen = manifest["config"], runs.get(folder.name, {}).get("true_labels")
-        tables = {path.stem: _rows(path) for path in (folder / "tables").glob("*.csv")}
+        files = (folder / "tables").glob("*.csv")
+        tables = {path.stem: list(csv.DictReader(path.read_text("utf-8").splitlines())) for path in files}
         audits = tables.get("audit", [])
         by_seed = _read_accuracies(folder / "records.tar.xz")
         names: Counter[str] = Counter()
@@ -204,11 +205,6 @@ def _original_dataset(dataset: str) -> str:
     dataset = dataset.replace("fashion-mnist", "fashion_mnist")
     known = [name for name in _CLASSES if f"{dataset}-".startswith(f"{name}-") and name != "cifar10-jpeg-30000"]
     return max(known, key=len, default=dataset)
-
-
-def _rows(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream))
 
 
 def _making(run: str, manifest: Mapping[str, Any]) -> Making:

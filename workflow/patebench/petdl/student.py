@@ -1,6 +1,6 @@
 """Student of PET-DL, and the teachers' outputs from which the student learns."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -41,13 +41,11 @@ class Knowledge:
 
     def first(self, samples: int) -> "Knowledge":
         """Return the teachers' outputs for the first `samples` samples only."""
-        hints = None if self.hints is None else self.hints[:, :samples]
-        return replace(self, probabilities=self.probabilities[:, :samples], hints=hints)
+        return Knowledge(self.probabilities[:, :samples], None if self.hints is None else self.hints[:, :samples])
 
     def to(self, device: torch.device) -> "Knowledge":
         """Return the teachers' outputs, moved to `device`."""
-        hints = None if self.hints is None else self.hints.to(device)
-        return replace(self, probabilities=self.probabilities.to(device), hints=hints)
+        return Knowledge(self.probabilities.to(device), None if self.hints is None else self.hints.to(device))
 
     def softened(self, temperature: float, rows: Tensor) -> Tensor:
         """Return softmax(ln(probabilities) / `temperature`) for the samples at `rows`, (teachers, rows, classes)."""

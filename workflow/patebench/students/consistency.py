@@ -106,8 +106,8 @@ class ConsistencyTrainer(SemiSupervisedTrainer):
     def __init__(
         self, data: StudentData, model: str, settings: ConsistencySettings, alignment: nn.Module | None = None
     ) -> None:
-        self.alignment = alignment or DistributionAlignment(data)
-        super().__init__(data, model, settings, alignment=self.alignment)
+        super().__init__(data, model, settings)
+        self.alignment = self.parts["alignment"] = (alignment or DistributionAlignment(data)).to(self.device)
 
     def align(self, probabilities: Tensor, batch: Batch) -> Tensor:
         """Return the EMA's `probabilities` (samples, classes) for `batch.x`, aligned to estimated class shares."""

@@ -179,8 +179,9 @@ class GANTrainer(PoolTrainer):
     hyperparameters: GANSettings
 
     def __init__(self, data: StudentData, settings: GANSettings) -> None:
-        standardise = Standardise(torch.from_numpy(data.pool).to(device())) if data.pool.ndim != 4 else None
-        super().__init__(data, settings, standardise or _scale_to_unit, fill=0.0)
+        table = data.pool.ndim != 4
+        scale = Standardise(torch.from_numpy(data.pool).to(device())) if table else lambda x: x.float() / 255
+        super().__init__(data, settings, scale, fill=0.0)
         self.model, self.discriminator, self.generator = networks(
             tuple(data.pool.shape[1:]), data.classes, settings.noise
         )
@@ -193,9 +194,10 @@ class GANTrainer(PoolTrainer):
             for net in (self.discriminator, self.generator)
         ]
         self.steps = settings.epochs * (len(self.x) // settings.batch)
-        names = ("discriminator", "generator", "ema", "alignment")
-        self.parts = {name: getattr(self, name) for name in names}
-        self.parts |= {f"optimiser {position}": optimiser for position, optimiser in enumerate(self.optimisers)}
+        self.parts = {
+            "discriminator": self.discriminator, "generator": self.generator, "ema": self.ema,
+            "alignment": self.alignment, "optimiser 0": self.optimisers[0], "optimiser 1": self.optimisers[1],
+        }  # fmt: skip
 
     def epoch(self) -> dict[str, float]:
         """Train for one pass over the pool, without an incomplete last batch; return the mean of each loss, by name."""
@@ -253,10 +255,6 @@ class GANTrainer(PoolTrainer):
 
     def logits(self, x: Tensor) -> Tensor:
         return self.ema(x)[0]
-
-
-def _scale_to_unit(x: Tensor) -> Tensor:
-    return x.float() / 255
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:

@@ -215,18 +215,13 @@ class PoolTrainer(ABC):
 
 
 class SemiSupervisedTrainer(PoolTrainer):
-    """Base class of trainers of one network; a subclass defines the loss, and the EMA of the weights is the student.
+    """Base class of trainers of one network; a subclass defines the loss, and the EMA of the weights is the student."""
 
-    `modules` are further modules that change in training, such as averages for the loss; checkpoints include them.
-    """
-
-    def __init__(self, data: StudentData, model: str, settings: SemiSupervisedSettings, **modules: nn.Module) -> None:
+    def __init__(self, data: StudentData, model: str, settings: SemiSupervisedSettings) -> None:
         self.model = model
         self.net, standardise = untrained_network(model, data.pool, data.classes)
         super().__init__(data, settings, standardise, fill=standardise.background)
         self.ema = ema_copy(self.net)
-        for module in modules.values():
-            module.to(self.device)
         self.steps = settings.epochs * math.ceil(len(self.x) / settings.batch)
         self.optimiser = AdamW(
             self.net.parameters(), settings.learning_rate, weight_decay=settings.weight_decay, fused=True
@@ -236,9 +231,7 @@ class SemiSupervisedTrainer(PoolTrainer):
         self.schedule = torch.optim.lr_scheduler.OneCycleLR(
             self.optimiser, settings.learning_rate, total_steps=cycle, pct_start=0.1
         )
-        self.parts = {
-            "net": self.net, "ema": self.ema, "optimiser": self.optimiser, "schedule": self.schedule, **modules
-        }  # fmt: skip
+        self.parts = {"net": self.net, "ema": self.ema, "optimiser": self.optimiser, "schedule": self.schedule}
 
     @abstractmethod
     def losses(self, batch: Batch) -> Mapping[str, Tensor]:
