@@ -1,10 +1,9 @@
-"""How fast accounting is: ours beside plain loops of the same formulas, in one process, on one core.
+"""Measure the speed of accounting beside plain loops of the same formulas, in one process, on one core.
 
-Run with `make bench`. Prints a table and writes it as Markdown. Not collected by pytest: times are for people to read,
-and exit status 1 says that a target was missed.
+Run with `make bench`. Prints a table and writes it as Markdown. Pytest does not collect this file; the exit status is 1
+if a target was missed.
 """
 
-import argparse
 import math
 import os
 import platform
@@ -13,29 +12,26 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from comparison import Row, least, markdown, show, written
+from comparison import Row, finish, least, parse_out, written
 
 import patebench
 from patebench.accounting import rdp
 from patebench.accounting.sanitised import fresh
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Kind
-from patebench.core.files import write_text
 from patebench.mechanisms.base import make_mechanism
 
-REFERENCE = Path(__file__).parents[1] / "results" / "reference" / "benchmarks-accounting.md"
 ORDERS = 1 + np.geomspace(0.01, 999, 100)
 DELTA = 1e-5
 
 
 def made_up(teachers: int, queries: int, classes: int = 10, seed: int = 0) -> Votes:
-    """Votes of an ensemble that is mostly sure: the share of the plurality is Beta(8, 1), the rest is scattered."""
+    """Return votes of a confident ensemble: the share of the plurality is Beta(8, 1), the rest is scattered."""
     rng = np.random.default_rng(seed)
     sure = rng.beta(8, 1, queries)
     labels = rng.integers(0, classes, queries)
@@ -44,16 +40,14 @@ def made_up(teachers: int, queries: int, classes: int = 10, seed: int = 0) -> Vo
 
 
 def accountant(name: str, mechanism: str, votes: Votes, kind: Kind = Kind.DATA_DEPENDENT, **parameters: float) -> Any:
-    """The accountant of that name, made anew so that it remembers nothing."""
+    """Return the accountant `name` of a new mechanism, so that nothing is cached."""
     made = make_mechanism(mechanism, parameters)
-    for each in made.accountants(votes) + made.sanitised(votes, fresh):
-        if each.name == name and each.kind is kind:
-            return each
-    raise LookupError(f"{mechanism} has no accountant '{name}' of kind '{kind}'")
+    accountants = made.accountants(votes) + made.sanitised(votes, fresh)
+    return next(each for each in accountants if each.name == name and each.kind is kind)
 
 
 def plain_moments(counts: Any, gamma: float) -> list[float]:
-    """The formulas of PATE 2017 as its analysis was published: query by query, moment by moment, on small arrays."""
+    """Compute the moments of PATE 2017 as in its published analysis: by query and moment, on small arrays."""
     total = [0.0] * 8
     for row in counts:
         for moment in range(1, 9):
@@ -68,7 +62,7 @@ def plain_moments(counts: Any, gamma: float) -> list[float]:
 
 
 def scalar_moments(counts: list[list[int]], gamma: float) -> list[float]:
-    """The same without NumPy, q worked out once per query: the fastest plain loop that we could write."""
+    """Compute the same moments without NumPy, with q computed once per query."""
     total, factor = [0.0] * 8, math.exp(2 * gamma)
     for row in counts:
         ordered = sorted(row)
@@ -109,7 +103,7 @@ def bench_moments() -> list[Row]:
 
 
 def plain_theorem_6(log_q: Any, sigma: float, orders: Any) -> None:
-    """One query and order at a time."""
+    """Compute Theorem 6 for one query and one order at a time."""
     for q in log_q:
         for order in orders:
             rdp.gaussian_data_dependent(np.array([q]), sigma, np.array([order]))
@@ -125,7 +119,7 @@ def bench_theorem_6() -> list[Row]:
 
 
 def timed(what: str, limit: float, work: Callable[[], Any], repeat: int = 1) -> list[Row]:
-    """A line with a time alone."""
+    """Return a row with the time of `work` and its upper limit, both in seconds."""
     fast = least(work, repeat)
     return [Row(what, written(fast), "", "", f"≤ {limit:g} s", fast <= limit)]
 
@@ -158,30 +152,26 @@ def bench_sanitised() -> list[Row]:
 
 
 def bench_audit() -> list[Row]:
-    rows = []
     audited = partial(patebench.audit, "lnmax", gamma=0.5, teachers=250, classes=10, queries=[400], delta=DELTA)
-    for what, runs, limit in (
-        ("a million runs", 1_000_000, 60.0),
-        ("as in the default run, 100,000 runs", 100_000, 3.0),
-    ):
-        rows += timed(
-            f"audit of lnmax, γ = 0.5, n = 250, 1 and 400 queries: {what}", limit,
-            lambda r=runs: audited(runs=r),
-        )  # fmt: skip
-    return rows
+    what = "audit of lnmax, γ = 0.5, n = 250, 1 and 400 queries"
+    rows = timed(f"{what}: a million runs", 60.0, partial(audited, runs=1_000_000))
+    return rows + timed(f"{what}: as in the default run, 100,000 runs", 3.0, partial(audited, runs=100_000))
 
 
 def bench_memory() -> list[Row]:
-    """In a process of its own: its greatest memory is that of this work alone."""
+    """Measure peak memory in a separate process, so that it is that of `large` alone."""
     started = time.perf_counter()
-    done = subprocess.run([sys.executable, __file__, "--large"], capture_output=True, text=True, check=True)
+    script = "import bench_accounting; print(bench_accounting.large())"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=os.path.dirname(__file__), capture_output=True, text=True, check=True
+    )
     gigabytes, spent = float(done.stdout), time.perf_counter() - started
     what = f"data-dependent Rényi, 100,000 queries × 1,000 classes ({written(spent)})"
     return [Row(what, f"{gigabytes:.2f} GB", "", "", "< 2 GB", gigabytes < 2)]
 
 
 def large() -> float:
-    """Greatest memory, in GB, of accounting for votes that fill 0.8 GB."""
+    """Return the peak memory, in GB, of accounting for votes that fill 0.8 GB."""
     import resource
 
     counts = np.ones((100_000, 1000), dtype=np.int64)
@@ -194,22 +184,14 @@ def large() -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=REFERENCE, help="where the Markdown goes")
-    parser.add_argument("--large", action="store_true", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.large:
-        print(large())
-        return 0
+    out = parse_out(__doc__, "benchmarks-accounting.md")
     rows = [*bench_moments(), *bench_theorem_6(), *bench_exact(), *bench_sanitised(), *bench_audit(), *bench_memory()]
     versions = f"Python {platform.python_version()}, NumPy {np.__version__}, one thread"
     about = (
         f"Times on {platform.machine()} with {os.cpu_count()} cores; {versions}. Votes are made up: an ensemble that "
         "is mostly sure.\nBoth sides run in one process and are compared before they are timed."
     )
-    show(rows, "plain loop")
-    write_text(arguments.out, markdown("Speed of the accounting", about, rows, "plain loop"))
-    return 0 if all(row.met for row in rows) else 1
+    return finish(out, "Speed of the accounting", about, rows, "plain loop")
 
 
 if __name__ == "__main__":

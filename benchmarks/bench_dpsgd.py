@@ -1,8 +1,7 @@
-"""How fast DP-SGD takes its steps: images per second beside Opacus' plain loop, in processor time of one core.
+"""Measure images per second of DP-SGD beside a plain loop with Opacus, in processor time of one core.
 
-Run with `make bench`. The other loop is what Opacus' own tutorials write: `GradSampleModule`, and `DPOptimizer`, which
-clips and adds the noise; of several views, their gradients are averaged before that. Not collected by pytest: rates are
-for people to read.
+Run with `make bench`. The plain loop is that of Opacus' tutorials: `GradSampleModule`, and `DPOptimizer`, which clips
+and adds the noise. The gradients of several views of an image are averaged before. Pytest does not collect this file.
 """
 
 import argparse
@@ -10,7 +9,6 @@ import os
 import platform
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -19,7 +17,7 @@ import time
 import numpy as np
 import torch
 import torch.nn.functional as F
-from comparison import Row, least, markdown, show
+from comparison import REFERENCE, Row, least, markdown, show
 from opacus import GradSampleModule
 from opacus.optimizers import DPOptimizer
 from torch import nn
@@ -30,7 +28,7 @@ from patebench.core.files import write_text
 from patebench.models.architectures import small_cnn, tanh_cnn
 from patebench.models.scaling import Standardise
 
-REFERENCE = Path(__file__).parents[1] / "results" / "reference" / "benchmarks-dpsgd.md"
+PAGE = "benchmarks-dpsgd.md"
 SHAPE, CLASSES, FEATURES = (1, 28, 28), 10, 32
 NOISE, CLIP, RATE = 1.0, 1.0, 0.5
 #: Batches of Opacus' loop; larger ones need more memory and are no faster.
@@ -38,7 +36,7 @@ BATCH = 256
 
 
 def ours(model: NetworkModel | LinearModel, samples: int) -> Callable[[], None]:
-    """One step of half of the samples, in expectation."""
+    """Return a function that takes one step on, in expectation, half of the samples."""
     rng = torch.Generator().manual_seed(0)
     noisy = NoisySteps(PoissonSampler(RATE, rng), samples, noise=NOISE, clip=CLIP, rng=rng)
     weights = model.start()
@@ -50,7 +48,7 @@ def ours(model: NetworkModel | LinearModel, samples: int) -> Callable[[], None]:
 
 
 def theirs(net: nn.Module, x: torch.Tensor, y: torch.Tensor, views: int) -> Callable[[], None]:
-    """The same with Opacus: as many samples in batches, whose clipped gradients are accumulated."""
+    """Return the same function with Opacus: clipped gradients are accumulated over batches."""
     model = GradSampleModule(net)
     sgd = torch.optim.SGD(model.parameters(), 0.0)
     optimiser = DPOptimizer(sgd, noise_multiplier=NOISE, max_grad_norm=CLIP, expected_batch_size=int(RATE * len(x)))
@@ -72,7 +70,7 @@ def theirs(net: nn.Module, x: torch.Tensor, y: torch.Tensor, views: int) -> Call
 
 
 def compare(what: str, mine: Callable[[], None], other: Callable[[], None], images: int) -> Row:
-    """Images per second of processor time, after one call to warm up."""
+    """Return a row with the images per second of processor time of both steps, after one call each to warm up."""
     rates = []
     for step in (mine, other):
         step()
@@ -105,7 +103,7 @@ def linear(samples: int) -> Row:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help=f"write {REFERENCE.name}")
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE}")
     write = parser.parse_args().write
     warnings.filterwarnings("ignore")  # of Opacus, about hooks and seeds
     torch.manual_seed(0)
@@ -116,7 +114,7 @@ def main() -> None:
             f"Images, each view being one, per second of processor time on one core ({platform.machine()}, torch "
             f"{torch.__version__}), beside a plain loop with Opacus. Random views are drawn here, and not there."
         )
-        write_text(REFERENCE, markdown("DP-SGD: images per second", about, rows, "Opacus"))
+        write_text(REFERENCE / PAGE, markdown("DP-SGD: images per second", about, rows, "Opacus"))
 
 
 if __name__ == "__main__":

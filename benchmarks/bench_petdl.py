@@ -1,15 +1,14 @@
-"""How fast each teacher's gradient is: all in one batched call, as PET-DL's noisy gradient has it, beside a loop.
+"""Measure the gradients of all teachers in one batched call, as in PET-DL's noisy gradient, beside a loop.
 
-Run with `make bench`, or by itself. Samples and weights are the same for all teachers, so a loop that goes forward and
-back once for each, as everybody writes it first, goes forward in vain. Not collected by pytest: times are for people
-to read.
+Run with `make bench`, or by itself. Samples and weights are the same for all teachers, so a loop repeats the same
+forward pass for each teacher. Pytest does not collect this file.
 """
 
-import time
 from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
+from comparison import least
 from torch import Tensor
 
 from patebench.models.device import device
@@ -21,24 +20,24 @@ WIDTH, BATCH, REPEATS = 12, 128, 3
 
 
 def wait_for_device() -> None:
-    """Wait until a GPU has finished; a CPU always has."""
+    """Wait until the GPU has finished; without a GPU, return at once."""
     if device().type == "cuda":
         torch.cuda.synchronize()
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Return the least time of `REPEATS` calls, after one that warms up."""
-    times = []
-    for _ in range(REPEATS + 1):
-        start = time.perf_counter()
+    """Return the least time of `REPEATS` calls, after one call to warm up."""
+
+    def call() -> None:
         work()
         wait_for_device()
-        times.append(time.perf_counter() - start)
-    return min(times[1:])
+
+    call()
+    return least(call, REPEATS)
 
 
 def measure(teachers: int) -> tuple[float, float, float]:
-    """Seconds of the batched call and of a loop, and how far their gradients are apart, relatively."""
+    """Return the seconds of the batched call and of a loop, and the relative difference of their gradients."""
     x = torch.randint(0, 255, (BATCH, 1, 28, 28)).byte()
     student = PetdlStudent(x, 10, WIDTH, guided="block2", features=256, seed=0)
     samples, weights = student.samples(x), student.weights()

@@ -1,8 +1,8 @@
-"""Every record a teacher: what 60,000 of them need that vote on 1,000 queries, command by command.
+"""Measure each command if 60,000 records are teachers that vote on 1,000 queries.
 
-Images are made up, of the size of MNIST's. The real commands run on them, each in a process of its own whose processor
-time and greatest memory are measured, with the votes in chunks as the workflow makes them. Prints a table and writes it
-as Markdown. Not collected by pytest; `--records 2000 --queries 50` is a quick try.
+Images are random and of the size of MNIST's. Each command runs as a separate process, whose processor time and peak
+memory are measured; votes are in chunks, as in the workflow. Prints a table and writes it as Markdown. Pytest does not
+collect this file; `--records 2000 --queries 50` is a quick test.
 """
 
 import argparse
@@ -16,19 +16,19 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import torch
-from measured import Measured, measure
+from comparison import REFERENCE, markdown_table
+from measured import Measured, measure, time_text
 
 from patebench.core.files import write_arrays, write_text
 from patebench.core.formats import SAMPLES
 
-REFERENCE = Path(__file__).parents[1] / "results" / "reference" / "benchmarks-records.md"
 _POOL, _TEST, _CLASSES = 9000, 1000, 10
 _CHUNK = 20_000  # records of one job
 _SEEDED = "--seed", 0, "--stream", "bench"
 
 
 def write_images(path: Path, count: int, role: str) -> None:
-    """Images (count, 1, 28, 28): one of ten patterns each, and noise."""
+    """Write images (count, 1, 28, 28), each one of ten patterns plus noise."""
     rng = np.random.default_rng([0, count])
     patterns = np.random.default_rng(1).integers(0, 200, (_CLASSES, 1, 28, 28))
     y = rng.integers(0, _CLASSES, count)
@@ -77,14 +77,10 @@ def run(folder: Path, records: int, queries: int) -> list[Measured]:
 
 
 def markdown(records: int, queries: int, rows: list[Measured]) -> str:
-    """What each command took, and all of those that look at private records together."""
-    head = ["command", "processor time", "peak memory", "file"]
-    lines = [head, ["---", "---:", "---:", "---:"]]
-    for row in rows:
-        what, _, seconds, _, peak, _, size, *_ = row.cells(queries)
-        lines.append([what, seconds, peak, size])
+    """Return the page: the measurements of each command, and totals of the commands that read private records."""
+    heading = ["command", "processor time", "peak memory", "file"]
+    table = markdown_table(heading, ([row.what, time_text(row.seconds), row.memory, row.size] for row in rows), "lrrr")
     private = rows[[row.what for row in rows].index("train_teachers") :]
-    table = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
     together = sum(row.seconds for row in private)
     return (
         f"# Records that are teachers\n\n{records:,} records, each a teacher with one vote, and {queries:,} queries; "
@@ -98,7 +94,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=60_000)
     parser.add_argument("--queries", type=int, default=1000)
-    parser.add_argument("--out", type=Path, default=REFERENCE, help="where the Markdown goes")
+    parser.add_argument("--out", type=Path, default=REFERENCE / "benchmarks-records.md", help="where the Markdown goes")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="patebench-records-") as folder:
         rows = run(Path(folder), given.records, given.queries)

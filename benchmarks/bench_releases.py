@@ -1,11 +1,11 @@
-"""What the papers' releases for MNIST cost when they are handed out: worst cases before and after, exact, printed.
+"""Write a table of the ε of the papers' releases for MNIST: worst case before and after, exact, and printed.
 
     snakemake --cores all --configfile config/papers/handed-out.yaml
     python benchmarks/bench_releases.py
 
-Every ε but the exact one is read from the `bounds.json` of labels in hand, drawn in release mode with discrete noise.
-The counts are what a worst case was before labels had one of their own. The exact ε is of these votes and continuous
-noise: it says how much a worst case leaves, and may not be published.
+Every ε except the exact one is read from the `bounds.json` of labels drawn in release mode with discrete noise. The ε
+of the counts is the worst case if all noisy counts were released. The exact ε is for these votes and continuous noise.
+It is data-dependent, so it must not be published for private data.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from comparison import REFERENCE, markdown_table
 
 from patebench.artefacts.reading import query_positions, read_votes
 from patebench.config import load
@@ -26,7 +27,6 @@ from patebench.mechanisms.base import make_mechanism
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results" / "mnist"
 CONFIGURATION = ROOT / "config" / "papers" / "handed-out.yaml"
-REFERENCE = ROOT / "results" / "reference" / "releases.md"
 _HEAD = (
     *("release", "queries", "answered", "ε of the counts", "ε of the labels", "exact ε, private", "printed ε"),
     *("right labels", "student"),
@@ -36,16 +36,17 @@ _HEAD = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=RESULTS, help="The results of the data set.")
-    parser.add_argument("--out", type=Path, default=REFERENCE, help="The page to write.")
+    parser.add_argument("--out", type=Path, default=REFERENCE / "releases.md", help="The page to write.")
     arguments = parser.parse_args()
     rows = [row for path in sorted(arguments.results.rglob("bounds.json")) for row in _rows(path)]
-    text = _page(sorted(rows, key=lambda row: (row[0], int(row[1]))))
+    table = markdown_table(_HEAD, sorted(rows, key=lambda row: (row[0], int(row[1]))), "l" + 8 * "r")
+    text = f"# Releases of MNIST labels, 250 teachers, δ = 1e-5\n\n{_about()}\n\n{table}\n"
     write_text(arguments.out, text)
     print(text)
 
 
 def _rows(path: Path) -> Iterator[list[str]]:
-    """The row of one label set that was released."""
+    """Yield the row of one released label set; nothing for labels that were not released."""
     content = read_json(path, "account")
     if content["mode"] != "release":
         return
@@ -87,7 +88,7 @@ def _exact(content: Mapping[str, Any], asked: Any, delta: float) -> str:
 
 
 def _printed(content: Mapping[str, Any], queries: int) -> str:
-    """What the paper prints for this release."""
+    """Return the ε that the paper prints for this release."""
     setting = "; ".join(f"{name}={value:g}" for name, value in content["parameters"].items())
     with open(ROOT / "config" / "published.csv", encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
@@ -100,12 +101,6 @@ def _printed(content: Mapping[str, Any], queries: int) -> str:
 def _student(folder: Path) -> str:
     found = [read_json(path, "train_student")["accuracy"] for path in sorted(folder.glob("**/student.json"))]
     return f"{100 * found[0]:.1f} %" if found else "—"
-
-
-def _page(rows: Sequence[Sequence[str]]) -> str:
-    lines = [_HEAD, ["---", *["---:"] * (len(_HEAD) - 1)], *rows]
-    table = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
-    return f"# Releases of MNIST labels, 250 teachers, δ = 1e-5\n\n{_about()}\n\n{table}\n"
 
 
 def _about() -> str:

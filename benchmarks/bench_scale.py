@@ -1,9 +1,9 @@
-"""How the numbers scale: votes, labels and bounds of ensembles far larger than those that were ever trained.
+"""Measure joining votes, releasing labels and computing bounds for very large ensembles.
 
-Chunks of made-up votes are written in the layout of `patebench teach`; then the real commands run on them, each in a
-process of its own whose processor time, time by the clock and greatest memory are measured. Bounds take longest: they
-share `--threads` processes. Prints a table and writes it as Markdown. Not collected by pytest; `--queries 10000` is a
-quick try, `--part 10000` accounts for so many of the queries alone.
+Chunks of random votes are written in the layout of `patebench train_teachers`. Each command then runs on them as a
+separate process, whose processor time, wall time and peak memory are measured. Bounds take longest; they are computed
+in `--threads` processes. Prints a table and writes it as Markdown. Pytest does not collect this file; `--queries 10000`
+is a quick test, and `--part 10000` computes bounds for 10,000 of the queries only.
 """
 
 import argparse
@@ -21,13 +21,13 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from measured import Measured, measure
+from comparison import REFERENCE, markdown_table
+from measured import Measured, measure, time_text
 from numpy.typing import NDArray
 
 from patebench.core.files import write_arrays, write_text
 from patebench.core.formats import CHUNK, PARTITION, POOL, SAMPLES, TRUTH
 
-REFERENCE = Path(__file__).parents[1] / "results" / "reference" / "benchmarks-scale.md"
 _CHUNK = 250  # teachers of one file
 _TEST = 1000
 MECHANISMS = {"gnmax": {"sigma": 200.0}, "lnmax": {"gamma": 0.005}}
@@ -36,7 +36,7 @@ _BLOCK = 10_000  # queries whose votes are made up at a time
 
 @dataclass(frozen=True)
 class Size:
-    """How large the ensemble is."""
+    """Size of an ensemble."""
 
     teachers: int
     queries: int
@@ -47,10 +47,10 @@ class Size:
 
 
 def made_up(size: Size, queries: int, seed: int) -> Iterator[tuple[NDArray[np.integer], NDArray[np.integer]]]:
-    """Labels and votes (teachers × queries), a block of queries at a time: mostly sure, the rest nearby classes.
+    """Yield labels (queries,) and votes (teachers, queries) for blocks of queries.
 
-    The share of the plurality is Beta(8, 1); other votes fall on the next classes, the nearer the more, so that
-    histograms have a tail.
+    The share of the plurality is Beta(8, 1). Other votes are for the classes that follow, with a geometric
+    distribution, so that histograms have a tail.
     """
     kind = np.min_scalar_type(size.classes - 1)
     for start in range(0, queries, _BLOCK):
@@ -62,12 +62,12 @@ def made_up(size: Size, queries: int, seed: int) -> Iterator[tuple[NDArray[np.in
 
 
 def write_inputs(folder: Path, size: Size) -> list[Path]:
-    """Pool, truth, test set and partition, and the chunks of votes."""
+    """Write pool, truth, test set, partition and chunks of votes; return the paths of the chunks."""
     folder.mkdir(parents=True, exist_ok=True)
     truth, votes = _filled(folder / "votes.npy", size, size.queries, 0)
     test_truth, test_votes = _filled(folder / "test_votes.npy", size, _TEST, 1)
     names = [str(label) for label in range(size.classes)]
-    named = {"dataset": "made-up", "classes": size.classes, "class_names": names, "seed": 0}
+    named = {"dataset": "made-up", "public": "made-up", "classes": size.classes, "class_names": names, "seed": 0}
     named |= {"split": {"pool": size.queries, "test": _TEST}}
     x = np.arange(size.queries, dtype=np.float32)[:, None]
     pool = write_arrays(folder / "pool.npz", POOL, {"x": x, "row": np.arange(size.queries)}, named)
@@ -93,7 +93,7 @@ def write_inputs(folder: Path, size: Size) -> list[Path]:
 
 
 def _filled(path: Path, size: Size, queries: int, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Labels and votes of so many queries; the votes lie in a file, as they may be larger than the memory."""
+    """Return labels and votes for `queries` queries; the votes are in the file `path`, since they may be large."""
     kind = np.min_scalar_type(size.classes - 1)
     votes = np.lib.format.open_memmap(path, "w+", kind, (size.teachers, queries))  # type: ignore[no-untyped-call]
     found, start = [], 0
@@ -105,7 +105,7 @@ def _filled(path: Path, size: Size, queries: int, seed: int) -> tuple[NDArray[An
 
 
 def join(folder: Path, size: Size) -> tuple[Measured, Path]:
-    """Make chunks up and join them."""
+    """Write random chunks in `folder` and join them; return the measurement and the path of the votes."""
     started = time.process_time()
     chunks = write_inputs(folder, size)
     print(f"{size}: {len(chunks)} chunks made up in {time.process_time() - started:.0f} s", file=sys.stderr)
@@ -144,20 +144,16 @@ def _of(votes: Path, name: str, parameters: dict[str, float]) -> list[object]:
 
 
 def markdown(size: Size, rows: list[Measured], threads: int) -> str:
-    head = [
-        "command",
-        "queries",
-        "processor time",
-        "by the clock",
-        "peak memory",
-        "of it not of files",
-        "file",
-        f"{size.queries:,} queries",
-        "10⁶ queries",
+    heading = ["command", "queries", "processor time", "by the clock", "peak memory", "of it not of files", "file"]
+    heading += [f"{size.queries:,} queries", "10⁶ queries"]
+    body = [
+        [
+            *(row.what, f"{row.queries:,}", time_text(row.seconds), time_text(row.clock)),
+            *(row.memory, f"{row.own:,.0f} MB", row.size, row.expected(size.queries), row.expected(1_000_000)),
+        ]
+        for row in rows
     ]
-    body = [[*row.cells(size.queries), row.expected(1_000_000)] for row in rows]
-    lines = [head, ["---", *["---:"] * 8], *body]
-    table = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+    table = markdown_table(heading, body, "l" + 8 * "r")
     about = (
         f"{size}. Processor time of all cores on {platform.machine()}, account with {threads} "
         f"processes, Python {platform.python_version()}, NumPy "
@@ -175,7 +171,7 @@ def main() -> int:
     parser.add_argument("--part", type=int, default=None, help="queries that bounds are computed for [default: all]")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="processes that account shares [all cores]")
     parser.add_argument("--folder", type=Path, default=None, help="where the files go [default: one that is removed]")
-    parser.add_argument("--out", type=Path, default=REFERENCE, help="where the Markdown goes")
+    parser.add_argument("--out", type=Path, default=REFERENCE / "benchmarks-scale.md", help="where the Markdown goes")
     given = parser.parse_args()
     size, part = (
         Size(given.teachers, queries, given.classes) for queries in (given.queries, given.part or given.queries)

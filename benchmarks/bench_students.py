@@ -1,40 +1,38 @@
-"""How fast students learn: images of the pool per second, beside a plain supervised loop of the same network.
+"""Measure how many images of the pool students learn per second, beside a plain supervised loop of the same network.
 
-Run with `make bench`. The plain loop shows each image once, forward and backward, in single precision and without
-augmentation; a semi-supervised student sees it up to five times. Not collected by pytest: rates are for people to read.
+Run with `make bench`. The plain loop passes each image once, forward and backward, in single precision and without
+augmentation; a semi-supervised student sees it up to five times. Pytest does not collect this file.
 """
 
-import argparse
 import os
 import platform
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from comparison import markdown_table, parse_out
 from torch import nn
 
 from patebench.core.files import write_text
 from patebench.models import make_learner
-from patebench.students import STUDENTS
+from patebench.students import STUDENTS, reads_table
 from patebench.students.gan import networks
 from patebench.students.interface import StudentConfig, StudentData
 from patebench.students.semi_supervised import LARGE
 
-REFERENCE = Path(__file__).parents[1] / "results" / "reference" / "benchmarks-students.md"
-#: The shape of a sample and the size of the pool: a large one for MNIST, where students take larger networks.
+#: Shape of a sample and size of the pool; it is large for MNIST, where students then use larger networks.
 DATA = {"MNIST": ((1, 28, 28), LARGE), "digits": ((1, 8, 8), 400), "CIFAR-10": ((3, 32, 32), 1000)}
-#: Epochs that no measurement gets through; on a large pool consistency trains a share of them to screen the labels.
+#: Number of epochs, more than are measured; on a large pool, consistency trains a share of them to clean the labels.
 EPOCHS, EPOCHS_SCREENED = 1_000, 50
 CLASSES, LABELS, BATCH = 10, 100, 200
 
 
 def rate(work: Callable[[], object], images: int) -> float:
-    """Images per second of processor time, after one call to warm up."""
+    """Return the images per second of processor time, after one call to warm up."""
     work()
     started, calls = time.process_time(), 0
     while calls < 1 or time.process_time() - started < 2:
@@ -44,7 +42,7 @@ def rate(work: Callable[[], object], images: int) -> float:
 
 
 def plain(net: nn.Module, x: torch.Tensor, y: torch.Tensor) -> float:
-    """One epoch of the loop that everybody writes first."""
+    """Return the images per second of a plain training loop."""
     optimiser = torch.optim.AdamW(net.parameters(), 1e-3)
 
     def epoch() -> None:
@@ -58,9 +56,9 @@ def plain(net: nn.Module, x: torch.Tensor, y: torch.Tensor) -> float:
 
 
 def measure(method: str, shape: tuple[int, ...], pool: int) -> tuple[str, float, float] | None:
-    """The model of a student, its images per second and the plain loop's; a supervised epoch has labelled ones only.
+    """Return the model of a student, its images per second and those of the plain loop.
 
-    None for a method that is fitted in one go, which has no loop to compare.
+    A supervised epoch has labelled images only. The result is None for a method that is fitted in one step.
     """
     rng = np.random.default_rng(0)
     x = rng.integers(0, 256, (pool, *shape)).astype(np.uint8)
@@ -81,27 +79,22 @@ def measure(method: str, shape: tuple[int, ...], pool: int) -> tuple[str, float,
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=REFERENCE, help="where the Markdown goes")
-    arguments = parser.parse_args()
-    lines = [
-        "| data | student | model | images/s | plain loop, images/s | times as long |",
-        "|---|---|---|---:|---:|---:|",
-    ]
+    out, rows = parse_out(__doc__, "benchmarks-students.md"), []
     for data, (shape, pool) in DATA.items():
         for method in STUDENTS:
-            if (found := measure(method, shape, pool)) is None:
+            if reads_table(method) or (found := measure(method, shape, pool)) is None:
                 continue
             model, ours, other = found
-            lines.append(f"| {data} | {method} | {model} | {ours:,.0f} | {other:,.0f} | {other / ours:.1f} |")
-            print(lines[-1], flush=True)
+            rows.append([data, method, model, f"{ours:,.0f}", f"{other:,.0f}", f"{other / ours:.1f}"])
+            print(*rows[-1], sep=" | ", flush=True)
     about = (
         f"One thread on {platform.machine()}, torch {torch.__version__}, in seconds of processor time. An image counts "
         "once for each pass over it,\nhowever often a student looks at it: in views, by the average of its weights, "
         "beside generated ones.\nSupervised students pass over their labelled samples only; VAT needs three passes "
         "forward and backward, one of them in single precision."
     )
-    write_text(arguments.out, f"# Speed of the students\n\n{about}\n\n" + "\n".join(lines) + "\n")
+    heading = ["data", "student", "model", "images/s", "plain loop, images/s", "times as long"]
+    write_text(out, f"# Speed of the students\n\n{about}\n\n{markdown_table(heading, rows, 'lllrrr')}\n")
 
 
 if __name__ == "__main__":

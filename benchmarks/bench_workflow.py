@@ -1,22 +1,19 @@
-"""What the workflow costs beside the work: building the DAG, finding nothing to do, starting a stage or a cluster job.
+"""Measure the overhead of the workflow: building the DAG, an up-to-date run, starting a stage or a cluster job.
 
-Run with `make bench`. Times are of the processor, user and system, so that a busy machine changes them little; on an
-idle one the wall time is about the same. Prints a table and writes it as Markdown; exit status 1 says that a target was
-missed. Where `sinfo` finds a SLURM cluster, its cost per short job is measured too, as wall time.
+Run with `make bench`. Times are processor times, user and system, so that a busy machine changes them little. Prints a
+table and writes it as Markdown; the exit status is 1 if a target was missed. If `sinfo` finds a SLURM cluster, the wall
+time per short job is measured too.
 """
 
-import argparse
 import os
 import platform
 import re
-import resource
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,27 +22,18 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import yaml
-from comparison import Row, least, markdown, show, written
+from comparison import Row, finish, least, limited, parse_out, processes_clock, written
 
 import patebench
 from patebench.accounting.votes import Votes
 from patebench.config import load
-from patebench.core.files import write_text
 from patebench.mechanisms.base import make_mechanism
 
 REPOSITORY = Path(__file__).parents[1]
-REFERENCE = REPOSITORY / "results" / "reference" / "benchmarks-workflow.md"
 BIN = Path(sys.executable).parent
 
-#: Processor seconds of work in this process, the least of a few.
-here = partial(least, clock=time.process_time)
-
-#: Stages that count, whose start should not be felt; each is run again on the tiny benchmark as its log says.
+#: Stages without training, whose start should be unnoticeable; each is run again on tiny data, as in its log.
 STAGES = ("split", "partition", "join_votes", "aggregate", "account", "collect", "tables")
-
-
-def limited(what: str, seconds: float, limit: float) -> Row:
-    return Row(what, f"{seconds:.2f} s", target=f"≤ {limit:g} s", met=seconds <= limit)
 
 
 class Copy:
@@ -67,7 +55,7 @@ class Copy:
         return done.stdout
 
     def pretend(self) -> None:
-        """Files in all places that a finished run fills, and Snakemake's records of them."""
+        """Create empty files for all outputs of a finished run, and Snakemake's records of them."""
         planned = re.findall(r"^ +output: (.*)$", self.snakemake("--cores", "1", "--dry-run"), re.MULTILINE)
         files = [re.sub(r" \(.*?\)$", "", file) for line in planned for file in line.split(", ")]
         for file in files:
@@ -76,16 +64,8 @@ class Copy:
         self.snakemake("--cores", "1", "--touch", "--quiet", "all")
 
 
-def spent(work: Callable[[], Any]) -> float:
-    """Processor seconds of the processes that `work` starts and waits for."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    work()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
 def fanned_out() -> dict[str, Any]:
-    """A configuration of about 5,000 jobs: 10 seeds, 3 ensembles, 80 noise settings."""
+    """Return a configuration of about 5,000 jobs: 10 seeds, 3 ensembles, 80 noise settings."""
     experiment = {
         "dataset": "digits",
         "pool": 400,
@@ -99,7 +79,8 @@ def fanned_out() -> dict[str, Any]:
 def bench_dag(folder: Path) -> list[Row]:
     copy = Copy(folder / "fan", fanned_out())
     said: list[str] = []
-    seconds = spent(lambda: said.append(copy.snakemake("--dry-run", "--quiet", "rules", "--cores", "1")))
+    dry_run = partial(copy.snakemake, "--dry-run", "--quiet", "rules", "--cores", "1")
+    seconds = least(lambda: said.append(dry_run()), 1, processes_clock)
     jobs = next(line.split()[1] for line in said[0].splitlines() if line.startswith("total"))
     return [limited(f"DAG of {int(jobs):,} jobs: built, and listed by a dry run", seconds, 30)]
 
@@ -108,7 +89,7 @@ def bench_nothing(folder: Path) -> list[Row]:
     copy = Copy(folder / "default", load(REPOSITORY / "config" / "config.yaml"))
     copy.pretend()
     said: list[str] = []
-    seconds = spent(lambda: said.append(copy.snakemake("--cores", "1")))
+    seconds = least(lambda: said.append(copy.snakemake("--cores", "1")), 1, processes_clock)
     if "Nothing to be done" not in said[0]:
         raise SystemExit(f"a run that has nothing to do did something:\n{said[0]}")
     files = len([path for path in (copy.folder / "results").rglob("*") if path.is_file()])
@@ -122,7 +103,7 @@ def tiny() -> dict[str, Any]:
 
 
 def bench_stages(folder: Path) -> list[Row]:
-    """The whole of a stage on tiny data, run as by hand from its log: nearly all of it is overhead."""
+    """Measure stages on tiny data, run as in their logs: nearly all of the time is overhead."""
     copy = Copy(folder / "tiny", tiny())
     copy.snakemake("results/tables/bounds.csv", "--cores", "1", "--quiet", "all")
     rows = []
@@ -130,35 +111,36 @@ def bench_stages(folder: Path) -> list[Row]:
         log = min((copy.folder / "results" / "logs" / stage).rglob("*.log"))
         words = shlex.split(log.read_text().splitlines()[0].split(": ", 1)[1])
         command = [BIN / "patebench", *words]
-        seconds = min(spent(partial(subprocess.run, command, cwd=copy.folder, check=True)) for _ in range(3))
+        seconds = least(partial(subprocess.run, command, cwd=copy.folder, check=True), 3, processes_clock)
         rows.append(limited(f"`patebench {stage}`, start to end, tiny data", seconds, 1))
     return rows
 
 
 def bench_aggregation() -> list[Row]:
-    """The release of labels, beside a plain loop that draws noise for one query at a time."""
+    """Measure the release of labels beside a plain loop that draws noise for one query at a time."""
     rng = np.random.default_rng(0)
     votes = Votes.of(rng.integers(0, 10, (250, 9000)), 10)
     rows = []
     for name, parameters in (("lnmax", {"gamma": 0.05}), ("gnmax", {"sigma": 40.0})):
         mechanism = make_mechanism(name, parameters)
-        fast = here(lambda m=mechanism: m.release(votes, np.random.default_rng(0)), 5)
+        fast = least(lambda m=mechanism: m.release(votes, np.random.default_rng(0)), 5, time.process_time)
         draw = {"lnmax": lambda r: r.laplace(scale=20.0, size=10), "gnmax": lambda r: r.normal(scale=40.0, size=10)}
-        slow = here(lambda d=draw[name]: [int(np.argmax(row + d(rng))) for row in votes.counts], 1)
-        said = f"{slow / fast:.0f}×"
-        what = f"labels of 9,000 queries, {name}"
-        rows.append(Row(what, written(fast), written(slow), said, "≥ 5×", slow >= 5 * fast))
+        plain = partial(lambda d: [int(np.argmax(row + d(rng))) for row in votes.counts], draw[name])
+        slow = least(plain, 1, time.process_time)
+        what, ratio = f"labels of 9,000 queries, {name}", f"{slow / fast:.0f}×"
+        rows.append(Row(what, written(fast), written(slow), ratio, "≥ 5×", slow >= 5 * fast))
     return rows
 
 
 def bench_audit() -> list[Row]:
-    seconds = here(lambda: patebench.audit("gnmax", sigma=5.0, teachers=250, classes=10, delta=1e-5, queries=[400]), 1)
+    audit = partial(patebench.audit, "gnmax", sigma=5.0, teachers=250, classes=10, delta=1e-5, queries=[400])
+    seconds = least(audit, 1, time.process_time)
     what = "audit of gnmax, n = 250, 1 and 400 queries, 100,000 runs on each data set"
     return [limited(what, seconds, 3)]
 
 
 def bench_cluster(folder: Path) -> list[Row]:
-    """Wall time per short job, from the submission of the first to the end of the last, with groups and without."""
+    """Measure the wall time per short job, from the first submission to the end of the last job, in groups or alone."""
     settings = tiny()
     settings["experiments"]["tiny"]["mechanisms"] = {"lnmax": {"gamma": [0.1 * (i + 1) for i in range(10)]}}
     taken = {}
@@ -176,9 +158,7 @@ def bench_cluster(folder: Path) -> list[Row]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=REFERENCE, help="where the Markdown goes")
-    out = parser.parse_args().out
+    out = parse_out(__doc__, "benchmarks-workflow.md")
     with tempfile.TemporaryDirectory(prefix="patebench-bench-") as name:
         folder = Path(name)
         rows = [*bench_dag(folder), *bench_nothing(folder), *bench_stages(folder)]
@@ -190,9 +170,7 @@ def main() -> int:
         f"Processor time on {platform.machine()} with {os.cpu_count()} cores, Python {platform.python_version()}, one "
         "thread, except for SLURM.\nOther: a plain loop over queries; for SLURM, one submission per job."
     )
-    show(rows, "other")
-    write_text(out, markdown("What the workflow costs", about, rows, "other"))
-    return 0 if all(row.met for row in rows) else 1
+    return finish(out, "What the workflow costs", about, rows, "other")
 
 
 if __name__ == "__main__":

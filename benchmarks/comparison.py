@@ -1,19 +1,27 @@
-"""Tables of measured times: ours beside another way, the ratio, and what was promised."""
+"""Measure times beside another way of the same computation, and write them as tables with their targets."""
 
+import argparse
 import math
+import resource
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from patebench.core.files import write_text
+
+#: Folder of the kept pages of measurements.
+REFERENCE = Path(__file__).parents[1] / "results" / "reference"
+
 
 @dataclass(frozen=True)
 class Row:
-    """One line: what was done, how long it took, and whether that is what was promised."""
+    """Row of a table: what was measured, our time, that of the other way, their ratio, the target, and if it is met."""
 
     what: str
     ours: str
@@ -27,8 +35,13 @@ class Row:
         return [self.what, self.ours, self.other, self.ratio, self.target, verdict]
 
 
+def limited(what: str, seconds: float, limit: float) -> Row:
+    """Return a row with a time in seconds and its upper limit, without another way."""
+    return Row(what, f"{seconds:.2f} s", target=f"≤ {limit:g} s", met=seconds <= limit)
+
+
 def least(work: Callable[[], Any], repeat: int = 3, clock: Callable[[], float] = time.perf_counter) -> float:
-    """The seconds of the best of a few runs: whatever else the machine does only adds."""
+    """Return the seconds of the fastest of `repeat` runs of `work`; other work of the machine only adds time."""
     best = math.inf
     for _ in range(repeat):
         started = clock()
@@ -37,24 +50,48 @@ def least(work: Callable[[], Any], repeat: int = 3, clock: Callable[[], float] =
     return best
 
 
+def processes_clock() -> float:
+    """Return the processor seconds of all processes that this process started and waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def written(seconds: float) -> str:
     return f"{1000 * seconds:.1f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
 def show(rows: Sequence[Row], other: str) -> None:
-    """Print the table; `other` is the head of the column of the other way."""
-    table = Table(*_head(other))
+    """Print the table; `other` is the heading of the column of the other way."""
+    table = Table(*_heading(other))
     for row in rows:
         table.add_row(*row.cells())
     Console(width=None if sys.stdout.isatty() else 150).print(table)
 
 
 def markdown(title: str, about: str, rows: Sequence[Row], other: str) -> str:
-    """The same as a page."""
-    lines = [_head(other), ["---", "---:", "---:", "---:", "---:", "---"], *(row.cells() for row in rows)]
-    body = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
-    return f"# {title}\n\n{about}\n\n{body}\n"
+    """Return a Markdown page with the table that `show` prints."""
+    return f"# {title}\n\n{about}\n\n{markdown_table(_heading(other), (row.cells() for row in rows), 'lrrrrl')}\n"
 
 
-def _head(other: str) -> list[str]:
+def markdown_table(heading: Sequence[str], rows: Iterable[Sequence[str]], alignment: str) -> str:
+    """Return a Markdown table; `alignment` has one letter per column: l for left, r for right."""
+    marks = [{"l": "---", "r": "---:"}[letter] for letter in alignment]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (heading, marks, *rows))
+
+
+def _heading(other: str) -> list[str]:
     return ["what", "patebench", other, "ratio", "target", "met"]
+
+
+def parse_out(description: str | None, page: str) -> Path:
+    """Return the file to write, the value of the option --out; by default the kept page `page`."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--out", type=Path, default=REFERENCE / page, help="where the Markdown goes")
+    return parser.parse_args().out
+
+
+def finish(out: Path, title: str, about: str, rows: Sequence[Row], other: str) -> int:
+    """Print `rows`, write them as a page to `out`, and return the exit status: 1 if a target was missed."""
+    show(rows, other)
+    write_text(out, markdown(title, about, rows, other))
+    return 0 if all(row.met for row in rows) else 1

@@ -1,4 +1,4 @@
-"""What a command of the workflow takes: time and memory of a process of its own."""
+"""Measure the time and memory of a command of the workflow, run as a separate process."""
 
 import os
 import subprocess
@@ -10,9 +10,10 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Measured:
-    """One command: its processor seconds, those by the clock, and the greatest memory that its process held, in MB.
+    """One command on `queries` queries: processor seconds, wall seconds (`clock`), peak memory, size of its output.
 
-    `own` leaves out pages of mapped files, which the kernel drops when memory is short.
+    `peak`, `own` and `written` are in MB. `own` is the peak without pages of mapped files, which the kernel drops when
+    memory is short.
     """
 
     what: str
@@ -23,36 +24,27 @@ class Measured:
     own: float
     written: float
 
-    def cells(self, queries: int) -> list[str]:
-        """A line of the table; the last cell is the time for so many queries."""
-        memory = [f"{mb:,.0f} MB" for mb in (self.peak, self.own)]
-        size = f"{self.written:,.0f} MB" if self.written >= 1 else f"{1000 * self.written:,.0f} kB"
-        return [
-            self.what,
-            f"{self.queries:,}",
-            _time(self.seconds),
-            _time(self.clock),
-            *memory,
-            size,
-            self.expected(queries),
-        ]
+    @property
+    def memory(self) -> str:
+        return f"{self.peak:,.0f} MB"
+
+    @property
+    def size(self) -> str:
+        return f"{self.written:,.0f} MB" if self.written >= 1 else f"{1000 * self.written:,.0f} kB"
 
     def expected(self, queries: int) -> str:
-        return _time(self.seconds * queries / self.queries)
+        """Return the processor time, in proportion, for `queries` queries."""
+        return time_text(self.seconds * queries / self.queries)
 
 
-def _time(seconds: float) -> str:
-    return (
-        f"{seconds:.1f} s"
-        if seconds < 100
-        else f"{seconds / 60:.0f} min"
-        if seconds < 6000
-        else f"{seconds / 3600:.1f} h"
-    )
+def time_text(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def measure(what: str, queries: int, out: Path, *command: object) -> Measured:
-    """Run one command of the workflow in a process of its own."""
+    """Run one command of the workflow, which writes the file `out`, as a separate process."""
     started = time.monotonic()
     process = subprocess.Popen([Path(sys.executable).with_name("patebench"), *map(str, command)])
     peak = own = 0.0
@@ -67,12 +59,12 @@ def measure(what: str, queries: int, out: Path, *command: object) -> Measured:
         raise SystemExit(f"{what}: failed; see above")
     clock = time.monotonic() - started
     found = Measured(what, queries, used.ru_utime + used.ru_stime, clock, peak, own, out.stat().st_size / 1e6)
-    print(*found.cells(queries), sep=" | ", file=sys.stderr)
+    print(found, file=sys.stderr)
     return found
 
 
 def _memory(process: int) -> dict[str, float]:
-    """What the kernel says of a process's memory, in MB; nothing once it has ended."""
+    """Return the kernel's facts on the memory of a process, in MB; an empty dict once the process has ended."""
     try:
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
     except OSError:
