@@ -6,23 +6,21 @@ changes them little. Prints a table and writes it as Markdown; the exit status i
 
 import os
 import platform
-import runpy
 import subprocess
 import sys
 from functools import partial
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.append(str(Path(__file__).parents[1]))
 
 import click
 from comparison import finish, least, limited, parse_out, processes_clock
+from tests.test_start import MODULES
 
 from patebench.cli import cli
 
 PATEBENCH = Path(sys.executable).with_name("patebench")
-
-#: Stages without training, and the modules that each imports.
-MODULES: dict[str, str] = runpy.run_path(str(Path(__file__).parents[1] / "tests" / "test_start.py"))["MODULES"]
 
 #: Limits on the times of help and of imports, in seconds.
 HELP, IMPORTS = 0.5, 1.0

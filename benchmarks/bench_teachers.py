@@ -1,14 +1,14 @@
-"""How fast teachers are: as the workflow trains and asks them, beside the loop that everybody writes first.
+"""Measure training and prediction of teachers as in the workflow, beside a plain loop over teachers.
 
-Run with `make bench`. Both sides train on the same shards of MNIST, of 240 images, by the same recipe, and answer the
+Run with `make bench`. Both sides train on the same shards of MNIST, of 240 images, by the same recipe, and predict the
 same 10,000 images of the pool and the test set. The plain loop runs in one process with two threads, in single
-precision and in the default layout, and asks a thousand images at once; it augments a batch at a time, as ours does. On
-a CPU ours is two processes of one thread, as `snakemake --cores 2` runs them; on a GPU, where there is one, a chunk is
-one stack. Not collected by pytest: times are for people to read.
+precision and in the default memory layout, and predicts 1,000 images at once. Both sides augment one batch at a time.
+On a CPU, the workflow's teachers run in two processes of one thread, as with `snakemake --cores 2`. On a GPU, a chunk
+is one stack. Pytest does not collect this file.
 
-On a CPU, processor time is compared, which other work on the machine changes least. What a second thread gains in the
-plain loop is measured apart, where the machine is quiet: two threads that wait for each other lose tenfold to other
-work. On a busy machine the second thread is taken to halve the plain loop's time, which it never quite does.
+On a CPU, processor times are compared, because other work on the machine changes them least. The gain of a second
+thread in the plain loop is measured separately, and only on an idle machine. On a busy machine, the second thread is
+assumed to halve the time of the plain loop, which is its largest possible gain.
 """
 
 import argparse
@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from comparison import REFERENCE
 
 from patebench.artefacts.reading import read_samples
 from patebench.config.parameters import PartitionParameters, SplitParameters
@@ -38,28 +39,25 @@ from patebench.core.seeds import derive
 from patebench.models.device import SWITCH
 from patebench.stages import data, partition, split
 
-REFERENCE = Path(__file__).parents[1] / "results" / "reference" / "benchmarks-teachers.md"
 TEACHERS, POOL_SIZE, TEST_SIZE, MODEL, STREAM = 250, 9000, 1000, "small-cnn", "benchmark"
 TARGET, MINUTES, RATIO = 0.95, 8.0, 3.0
 
-#: The load of a machine that does nothing else.
+#: Largest load of a machine that counts as idle.
 _QUIET = 0.7
 GPU_SECONDS, GPU_RATIO, GPU_TEACHERS = 30.0, 30.0, 1000
 
 
 @dataclass(frozen=True)
 class Part:
-    """What one process measured: wall-clock time from `start` to `stop`, seconds of processor time, accuracies."""
+    """Measurement of one process: seconds of training and prediction (`asking`), and accuracies of teachers."""
 
-    start: float
-    stop: float
     training: float
     asking: float
     accuracies: list[float]
 
 
 class World:
-    """MNIST, split and dealt to so many teachers, in files as the workflow makes them."""
+    """Files of MNIST, split and partitioned among teachers as in the workflow."""
 
     def __init__(self, folder: Path, teachers: int = TEACHERS) -> None:
         self.private, self.public = folder / "private.npz", folder / "public.npz"
@@ -83,13 +81,13 @@ class World:
         return [read_shard(samples, dealt, number) for number in numbers]
 
     def questions(self) -> tuple[Any, Any]:
-        """Pool and test set in one array, and the labels of the test set, which is its end."""
+        """Return pool and test set in one array, with the test set last, and the labels of the test set."""
         held_out = read_samples(self.test, "test")
         return np.concatenate([read_arrays(self.pool, POOL)["x"], held_out["x"]]), held_out["y"]
 
 
 def clock(on_gpu: bool) -> float:
-    """Processor time; on a GPU the time on the wall, once it has done all that it was told."""
+    """Return the processor time or, on a GPU, the wall time after the GPU has finished."""
     if not on_gpu:
         return time.process_time()
     import torch
@@ -99,13 +97,13 @@ def clock(on_gpu: bool) -> float:
 
 
 def plain(world: World, numbers: Sequence[int], recipe: str, on_gpu: bool = False) -> Part:
-    """The plain loop: one network after another, PyTorch's defaults throughout."""
+    """Measure the plain loop: one network after another, with PyTorch's defaults."""
     import torch
 
     device = torch.device("cuda" if on_gpu else "cpu")
     (x, y), (questions, truth) = world.shards(numbers[:1])[0], world.questions()
     plain_teacher(x[:64], y[:64], recipe, device, 0)
-    start, training, asking, accuracies = time.time(), 0.0, 0.0, []
+    training, asking, accuracies = 0.0, 0.0, []
     for number, (x, y) in zip(numbers, world.shards(numbers), strict=True):
         before = clock(on_gpu)
         net, mean, spread = plain_teacher(x, y, recipe, device, derive(0, STREAM, "teacher", number))
@@ -115,11 +113,11 @@ def plain(world: World, numbers: Sequence[int], recipe: str, on_gpu: bool = Fals
             labels = torch.cat([net((batch.float() - mean) / spread).argmax(1) for batch in batches]).cpu().numpy()
         training, asking = training + trained - before, asking + clock(on_gpu) - trained
         accuracies.append(float(np.mean(labels[-len(truth) :] == truth)))
-    return Part(start, time.time(), training, asking, accuracies)
+    return Part(training, asking, accuracies)
 
 
 def plain_teacher(x: Any, y: Any, recipe_name: str, device: Any, seed: int) -> tuple[Any, Any, Any]:
-    """One network, and the mean and the spread of its shard."""
+    """Return a trained network, and the mean and the standard deviation of its shard."""
     import torch
     import torch.nn.functional as F
     from torch import nn
@@ -151,7 +149,7 @@ def plain_teacher(x: Any, y: Any, recipe_name: str, device: Any, seed: int) -> t
 
 
 def ours(world: World, numbers: Sequence[int], recipe: str, on_gpu: bool = False, stacked: bool | None = None) -> Part:
-    """The teachers as `patebench teach` trains them."""
+    """Measure the teachers as `patebench train_teachers` trains them."""
     from patebench.models import make_learner
     from patebench.teachers.teacher_training import train
 
@@ -159,7 +157,7 @@ def ours(world: World, numbers: Sequence[int], recipe: str, on_gpu: bool = False
     shards, (questions, truth) = world.shards(numbers), world.questions()
     list(train(partial(kind, epochs=1), shards[:1], [0], lambda done: None, stacked=stacked))
     seeds = [derive(0, STREAM, "teacher", number) for number in numbers]
-    start, training, asking, accuracies = time.time(), 0.0, 0.0, []
+    training, asking, accuracies = 0.0, 0.0, []
     before = clock(on_gpu)
     for _, teachers in train(kind, shards, seeds, lambda done: None, stacked=stacked):
         trained = clock(on_gpu)
@@ -167,18 +165,18 @@ def ours(world: World, numbers: Sequence[int], recipe: str, on_gpu: bool = False
         accuracies += np.mean(labels[:, -len(truth) :] == truth, axis=1).tolist()
         after = clock(on_gpu)
         training, asking, before = training + trained - before, asking + after - trained, after
-    return Part(start, time.time(), training, asking, accuracies)
+    return Part(training, asking, accuracies)
 
 
 def process(arguments: Sequence[str], threads: int) -> str:
-    """The last line that a process prints."""
+    """Return the last line that a process prints."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     done = subprocess.run(arguments, env=environment, check=True, stdout=subprocess.PIPE, text=True)
     return (done.stdout.splitlines() or [""])[-1]
 
 
 def side_by_side(way: str, world: Path, chunks: Sequence[Sequence[int]], recipe: str, threads: int) -> list[Part]:
-    """One process of `threads` threads for each chunk of teachers, all at the same time."""
+    """Run one process of `threads` threads for each chunk of teachers, all at the same time."""
     script = [sys.executable, __file__, "--folder", str(world), "--recipes", recipe, "--way", way]
     with ThreadPoolExecutor(len(chunks)) as pool:
         words = [[*script, "--numbers", ",".join(map(str, chunk))] for chunk in chunks]
@@ -187,22 +185,17 @@ def side_by_side(way: str, world: Path, chunks: Sequence[Sequence[int]], recipe:
 
 @dataclass(frozen=True)
 class Side:
-    """One way to make teachers: per teacher, seconds on the wall with both cores and of processor time."""
+    """One way to train teachers: processor seconds per teacher, and the mean accuracy."""
 
-    wall: float
     training: float
     asking: float
     accuracy: float
 
     @classmethod
     def of(cls, parts: Sequence[Part]) -> "Side":
-        count = sum(len(part.accuracies) for part in parts)
-        return cls(
-            (max(part.stop for part in parts) - min(part.start for part in parts)) / count,
-            sum(part.training for part in parts) / count,
-            sum(part.asking for part in parts) / count,
-            float(np.mean([value for part in parts for value in part.accuracies])),
-        )
+        accuracies = [accuracy for part in parts for accuracy in part.accuracies]
+        training, asking = sum(part.training for part in parts), sum(part.asking for part in parts)
+        return cls(training / len(accuracies), asking / len(accuracies), float(np.mean(accuracies)))
 
     @property
     def processor(self) -> float:
@@ -210,14 +203,12 @@ class Side:
 
 
 def best(rounds: Sequence[Side]) -> Side:
-    """The least of each time: whatever else runs on the machine only adds."""
-    return Side(
-        *(min(getattr(side, name) for side in rounds) for name in ("wall", "training", "asking")), rounds[0].accuracy
-    )
+    """Return the least of each time, since other work on the machine only adds time."""
+    return Side(min(side.training for side in rounds), min(side.asking for side in rounds), rounds[0].accuracy)
 
 
 def compare(folder: Path, recipe: str, teachers: int, rounds: int) -> tuple[Side, Side]:
-    """The plain loop with one thread, and ours, in turn and two processes each, so that both see the same load."""
+    """Measure the plain loop with one thread and ours, in turn and two processes each, so that the load is the same."""
     halves = [list(range(0, teachers, 2)), list(range(1, teachers, 2))]
     slow, fast = [], []
     for turn in range(rounds):
@@ -228,7 +219,7 @@ def compare(folder: Path, recipe: str, teachers: int, rounds: int) -> tuple[Side
 
 
 def gain(world: World, stretches: int = 30) -> tuple[float, float]:
-    """How much faster two threads are than one in the plain loop's training and asking: best stretches, in turn."""
+    """Return the speed-up of two threads in the plain loop, in training and in prediction."""
     import torch
 
     (x, y), questions = world.shards([0])[0], torch.from_numpy(world.questions()[0][:1000])
@@ -256,12 +247,9 @@ def gain(world: World, stretches: int = 30) -> tuple[float, float]:
     return least[train, 1] / least[train, 2], least[ask, 1] / least[ask, 2]
 
 
-def all_of_them(world: World, recipe: str, chunk: int = 25) -> tuple[float, float, float]:
-    """Minutes for every teacher and the votes, on the wall and of processor time, and the teachers' accuracy.
-
-    Commands and chunks are the workflow's, two at a time.
-    """
-    folder = Path(tempfile.mkdtemp(dir=world.private.parent))
+def whole_run(world: World, recipe: str, chunk: int = 25) -> str:
+    """Train all teachers and join their votes by the commands of the workflow, two at a time; return a sentence."""
+    load, folder = os.getloadavg()[0], Path(tempfile.mkdtemp(dir=world.private.parent))
     inputs = ["--partition", str(world.partition), "--pool", str(world.pool), "--test", str(world.test)]
 
     def teach(first: int) -> Path:
@@ -278,13 +266,20 @@ def all_of_them(world: World, recipe: str, chunk: int = 25) -> tuple[float, floa
     summary = folder / "ensemble.json"
     join = ["patebench", "join_votes", "--truth", str(world.truth), "--out", str(folder / "votes.npz")]
     process([*join, "--summary", str(summary), *inputs, *chunks], 1)
-    used = sum(os.times()[2:4]) - sum(before[2:4])
-    accuracies = read_json(summary, "join_votes")["teacher_accuracies"]
-    return (time.perf_counter() - started) / 60, used / 60, float(np.mean(accuracies))
+    wall, used = (time.perf_counter() - started) / 60, (sum(os.times()[2:4]) - sum(before[2:4])) / 60
+    accuracy = float(np.mean(read_json(summary, "join_votes")["teacher_accuracies"]))
+    line = (
+        f"All {TEACHERS} teachers by `{recipe}` and their votes, really made, {TEACHERS // chunk} commands, two at a"
+        f" time: {wall:.1f} min on the wall (load before {load:.1f}, after {os.getloadavg()[0]:.1f}), {used:.1f} min of"
+        f" core time, so {used / 2:.1f} min on two idle cores; {100 * accuracy:.2f} % on average"
+        f" (targets: ≥ {100 * TARGET:.0f} %, ≤ {MINUTES:.0f} min)."
+    )
+    print(line, flush=True)
+    return line
 
 
 def row(recipe: str, way: str, training: float, asking: float, cores: int, accuracy: float) -> str:
-    """A line of the table: seconds per teacher as `cores` side by side spend them, and what 250 teachers then take."""
+    """Return a line of the table: seconds per teacher, and minutes for 250 teachers on `cores` cores."""
     seconds = (training + asking) / cores
     return (
         f"| {recipe} | {way} | {training:.2f} | {asking:.2f} | {1 / seconds:.2f} | {TEACHERS * seconds / 60:.1f} |"
@@ -293,7 +288,7 @@ def row(recipe: str, way: str, training: float, asking: float, cores: int, accur
 
 
 def on_cpu(folder: Path, recipes: Sequence[str], teachers: int, rounds: int) -> list[str]:
-    """Both sides on two cores, recipe by recipe."""
+    """Return the table of both sides on two cores for each recipe, with the text around it."""
     loads, train, ask = [os.getloadavg()[0]], 2.0, 2.0
     if loads[0] < _QUIET:
         train, ask = json.loads(process([sys.executable, __file__, "--folder", str(folder), "--way", "gain"], 2))
@@ -328,22 +323,8 @@ def on_cpu(folder: Path, recipes: Sequence[str], teachers: int, rounds: int) -> 
     return [about, "", *lines, *ratios]
 
 
-def whole_run(world: World, recipe: str) -> str:
-    """All 250 teachers and their votes, really made."""
-    load = os.getloadavg()[0]
-    wall, used, accuracy = all_of_them(world, recipe)
-    line = (
-        f"All {TEACHERS} teachers by `{recipe}` and their votes, really made, {TEACHERS // 25} commands, two at a time:"
-        f" {wall:.1f} min on the wall (load before {load:.1f}, after {os.getloadavg()[0]:.1f}), {used:.1f} min of core"
-        f" time, so {used / 2:.1f} min on two idle cores; {100 * accuracy:.2f} % on average"
-        f" (targets: ≥ {100 * TARGET:.0f} %, ≤ {MINUTES:.0f} min)."
-    )
-    print(line, flush=True)
-    return line
-
-
 def on_gpu(folder: Path, recipes: Sequence[str], plain_teachers: int) -> list[str]:
-    """The plain loop and stacks on one GPU; one line that says so where there is none."""
+    """Return the table of the plain loop and stacks on one GPU, or a sentence that there is no GPU."""
     import torch
 
     if not torch.cuda.is_available():
@@ -373,7 +354,7 @@ def on_gpu(folder: Path, recipes: Sequence[str], plain_teachers: int) -> list[st
 
 
 def stacked_on_cpu(world: World, recipe: str, teachers: int) -> str:
-    """The stack on one core of a CPU, beside the same teachers one by one."""
+    """Return a sentence that compares a stack with the same teachers one by one, on one core of a CPU."""
     alone = Side.of([ours(world, range(teachers), recipe, stacked=False)])
     stack = Side.of([ours(world, range(teachers), recipe, stacked=True)])
     return (
@@ -384,7 +365,9 @@ def stacked_on_cpu(world: World, recipe: str, teachers: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=REFERENCE, help="where the Markdown goes")
+    parser.add_argument(
+        "--out", type=Path, default=REFERENCE / "benchmarks-teachers.md", help="where the Markdown goes"
+    )
     parser.add_argument("--folder", type=Path, help="where data lies between runs; a temporary folder by default")
     parser.add_argument("--recipes", default="fast,modern", help="names, with commas between them")
     parser.add_argument("--teachers", type=int, default=8, help="how many each side trains in a round")
