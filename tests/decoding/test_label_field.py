@@ -1,4 +1,4 @@
-"""Labels that are read together, against sums over all labelings of small worlds."""
+"""Compare jointly decoded labels with sums over all labelings of few queries."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""What a released table says of each class, against sampling, and what a student is told of it."""
+"""Compare the likelihood of a released table with sampling, and test which labels are hidden."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def test_a_table_without_noise_is_certain_and_other_mechanisms_release_none():
 
 @pytest.mark.slow
 def test_together_more_labels_are_right_and_they_are_more_likely():
-    """250 teachers of 20 clusters, two near ones of each class, and noise in which every third label drowns."""
+    """Use 20 clusters, two near ones per class, and noise that makes every third label wrong."""
     truth, facts = np.repeat(np.arange(10), 2), {"mechanism": "sparse-gnmax", "parameters": {"k": 20.0, "sigma": 130.0}}
     near = np.kron(np.eye(10), np.ones((2, 2))) - np.eye(20) + 0.1 * np.eye(20, k=2) + 0.1 * np.eye(20, k=-2)
     clusters, rng = QueryClusters(np.full(20, 0.05), near), np.random.default_rng(0)
@@ -80,7 +80,7 @@ def test_a_shape_s_density_is_the_product_over_cells_and_the_mean_over_rivals():
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", [Gaussian(60.0), Laplace(40.0)], ids=["gaussian", "laplace"])
 def test_what_it_says_comes_true_as_often_as_it_says(noise):
-    """Over many tables of 250 teachers, of whom 90 % agree: labels are right in the share that is promised."""
+    """In many tables of 250 teachers, of whom 90 % agree, labels are as often right as predicted."""
     rng, promised, right = np.random.default_rng(1), [], []
     for _ in range(30):
         truth = rng.integers(10, size=20)

@@ -1,4 +1,4 @@
-"""All entries of the leaderboard: those written by hand, those of kept runs and those of published values."""
+"""Test all entries of the leaderboard: written by hand, of kept runs and of published values."""
 
 import csv
 import json
@@ -70,7 +70,7 @@ def test_the_computed_worst_case_is_that_of_the_kept_tables(kept: list[Entry]) -
 
 @pytest.mark.slow
 def test_pet_dl_as_published_is_violated(kept: list[Entry], published: list[Assessed]) -> None:
-    """Its noise never reaches the gradient (tests/stages/test_train_petdl.py)."""
+    """The noise never reaches the gradient (tests/stages/test_train_petdl.py)."""
     ours = [assess(entry) for entry in kept if entry.method.startswith("PET-DL, published")]
     theirs = [each for each in published if each.entry.paper.title == "PET-DL 2019" and each.entry.method == "PET-DL"]
     assert len(ours) > 20
@@ -84,7 +84,7 @@ def test_pet_dl_as_published_is_violated(kept: list[Entry], published: list[Asse
     ("paper", "epsilon", "count", "status", "lower"),
     [
         ("NZC 2020", 0, 4, Status.VIOLATED, math.inf),
-        ("PATE 2017", 2.04, 1, Status.UNPROVED, None),  # it depends on the votes
+        ("PATE 2017", 2.04, 1, Status.UNPROVED, None),  # ε depends on the votes
         ("PATE 2017", 8.03, 1, Status.UNPROVED, None),
     ],
 )
@@ -130,7 +130,7 @@ def test_the_command_prints_a_line_per_problem(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_entries_of_all_origins_are_assessed_alike_each_time(tmp_path: Path) -> None:
-    """Of a repository with one entry written by hand and one run."""
+    """Use a repository with one entry written by hand and one run."""
     for path in ("config/published.csv", "leaderboard/entries/dpsda-figure-5-corrected.json"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes((ROOT / path).read_bytes())

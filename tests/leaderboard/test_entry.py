@@ -1,4 +1,4 @@
-"""Entries of the leaderboard: planted faults are rejected or flagged, correct entries are not, and files are valid."""
+"""Test entries of the leaderboard: planted faults are rejected or flagged, and correct entries are not."""
 
 import copy
 import itertools

@@ -1,4 +1,4 @@
-"""What the forms cost, against the Gaussian mechanism's own δ and a search for the worst pair."""
+"""Compare the ε of noisy sums with the δ of the Gaussian mechanism, and sensitivities with random vectors."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The three forms: what they add up, what they clip, that a student learns, and what is refused."""
+"""Test the forms of PET-DL: sums, clipping, training of students, and refused settings."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A pool of small images in two classes, and teachers that know them more or less."""
+"""A pool of small images of three classes, and outputs of teachers that are nearly always right."""
 
 import torch
 from torch import Tensor

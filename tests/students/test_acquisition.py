@@ -1,4 +1,4 @@
-"""Strategies: each acquires unqueried samples, and those that its description names."""
+"""Test acquisition strategies: each selects unqueried samples by its published rule."""
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ def test_random_queries_are_the_next_of_the_shuffled_pool():
 
 
 def test_prototypes_stand_for_what_was_not_asked_about():
-    """Three of six classes have a query; then two queries lie in the first of four groups, and the largest follow."""
+    """Three of six classes have a query. Then both queries are in the first of four groups of unequal sizes."""
     labels, rng = np.arange(240) % 6, np.random.default_rng(4)
     near = np.eye(6)[labels] + rng.normal(0, 0.1, (240, 6))
     assert set(labels[chosen_by("prototypes", 3, np.zeros((240, 3)), labels, [0, 1, 2], features=near)]) == {3, 4, 5}
@@ -69,7 +69,7 @@ def test_prototypes_are_the_same_for_all_releases_and_none_is_chosen_twice():
 
 
 def test_least_confident_samples_come_first_and_unsure_prototypes_are_one_of_each_doubtful_group():
-    """Three groups in a line, of which the student doubts two: one in the middle of each, and no sure one."""
+    """The student doubts two of three groups on a line; a query is in the middle of each of these two."""
     predictions = np.array([[0.5, 0.5], [0.9, 0.1], [0.4, 0.6], [1.0, 0.0], [0.2, 0.8], [0.5, 0.5]])
     given = np.zeros((6, 3)), np.zeros(6, int), [0], predictions
     np.testing.assert_array_equal(chosen_by("least-confident", 3, *given), [5, 2, 4])
@@ -83,7 +83,7 @@ def test_least_confident_samples_come_first_and_unsure_prototypes_are_one_of_eac
 
 
 def test_a_doubtful_sample_counts_more_than_a_sure_one_of_its_group():
-    """The mean of a group lies at the doubted one, at the end of the line."""
+    """The weighted mean of a group is at its least confident sample, at the end of the line."""
     doubt = np.array([0.001] * 9 + [0.5])
     given = np.zeros((10, 3)), np.zeros(10, int), [], np.column_stack([1 - doubt, doubt]), 2
     np.testing.assert_array_equal(chosen_by("unsure-prototypes", 1, *given, features=np.arange(10.0)[:, None]), [9])

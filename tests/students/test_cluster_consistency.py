@@ -1,4 +1,4 @@
-"""The consistency student that learns the class shares of each cluster from a noisy table."""
+"""Test the consistency student that learns the class shares of each cluster from a noisy table."""
 
 from dataclasses import replace
 

@@ -1,6 +1,6 @@
-"""Everything that trains asks for the one device of its process, which no other job of the machine holds.
+"""Test that all training uses the device of its process, which no other job of the machine uses.
 
-There need be no GPU: what would be moved to one stays on the CPU, and where it should have gone is noted.
+No GPU is needed: tensors for a GPU stay on the CPU, and the named GPU is recorded.
 """
 
 import tempfile

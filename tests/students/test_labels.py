@@ -1,4 +1,4 @@
-"""What students make of labels before they learn them: which they leave out, and what shares the classes have."""
+"""Test the preparation of labels for students: removal of improbable labels, and estimated class shares."""
 
 from collections.abc import Callable
 from typing import Any
@@ -52,7 +52,7 @@ def test_labels_that_others_contradict_are_left_out() -> None:
 
 
 def test_no_label_is_judged_by_a_student_that_has_seen_it() -> None:
-    """Each of four students misses a quarter of the labels, as many of each class, and together they miss all once."""
+    """Each of four students lacks a quarter of the labels, equally many of each class; each label is left out once."""
     given: list[np.ndarray] = []
     cleaned(student_data(TRUTH), judge(TRUTH, given))
     missed = [np.setdiff1d(np.arange(80), part) for part in given]
@@ -93,7 +93,7 @@ def test_shares_of_the_classes_are_drawn_towards_equal_ones(counts: tuple[int, .
 
 
 def test_guesses_are_aligned_with_the_shares() -> None:
-    """A student that always says (.4, .2, .2, .2) knows nothing of the sample; the shares are equal, so all are."""
+    """If all predictions are (.4, .2, .2, .2) and the shares are equal, aligned predictions are equal."""
     alignment = DistributionAlignment(student_data(TRUTH))
     guess = torch.tensor([[0.4, 0.2, 0.2, 0.2]]).expand(8, 4)
     for _ in range(2000):

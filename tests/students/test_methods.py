@@ -1,4 +1,4 @@
-"""Every method learns, repeats itself, survives an interruption, and sees nothing but its data."""
+"""Test every student method: accuracy, reproducibility, interruptions, and use of its data alone."""
 
 import itertools
 import re
@@ -59,7 +59,7 @@ def test_every_method_learns_from_few_labels(method: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("method", [name for name in STUDENTS if name != "table-finetuning"])  # tested with its weights
 def test_an_interrupted_training_ends_with_the_same_bytes(method: str, tmp_path: Path) -> None:
-    """The job dies after its second epoch, or its only one, and runs again; others' random draws lie between."""
+    """The job is killed after at most two epochs and runs again; other random draws happen in between."""
     x, y = images(64, seed=0)
     config = StudentConfig(method=method, epochs=4)
     whole, curve = train(told(method, x, y, 20), config, seed=3)
@@ -99,7 +99,7 @@ def test_a_checkpoint_that_is_not_its_own_is_not_used(content: bytes | None, tmp
 @pytest.mark.slow
 @pytest.mark.parametrize("method", STUDENTS.names())
 def test_training_changes_the_student_alone_and_evaluations_change_nothing(method: str) -> None:
-    """Neither the data nor torch's generator; what `evaluate` measures is in the curve and nowhere else."""
+    """Training changes neither the data nor torch's generator; results of `evaluate` are only in the curve."""
     x, y = images(24, seed=0)
     data, config = told(method, x, y, 20), StudentConfig(method=method, epochs=1)
     before = data.pool.copy(), data.labels.copy()
@@ -136,7 +136,7 @@ def test_unlabelled_samples_matter_where_the_method_reads_the_pool_and_nowhere_e
 @pytest.mark.slow
 @pytest.mark.parametrize("method", BY_LABELS)
 def test_samples_without_a_label_teach_no_class(method: str) -> None:
-    """Labels of −1 are no class, wherever they stand, and a likelihood of unlabelled samples is not read."""
+    """Labels of −1 at any position are no class, and the likelihood of unlabelled samples is not read."""
     x, y = images(64, seed=0)
     labels = np.where(np.arange(64) % 3 == 1, y, -1)
     known = np.log(np.where(np.arange(4) == y[:, None], 0.7, 0.1))
@@ -148,10 +148,8 @@ def test_samples_without_a_label_teach_no_class(method: str) -> None:
     np.testing.assert_allclose(*found, rtol=0, atol=ROUNDING)
 
 
-def test_a_method_refuses_what_is_its_own_choice() -> None:
+def test_no_epochs_and_models_that_are_no_networks_are_refused() -> None:
     x, y = images(32, seed=0)
-    with refuses("own-choice", "model"):
-        StudentConfig.checked({"method": "gan", "model": "small-cnn"})
     with refuses("bound", "epochs"):
         StudentConfig.checked({"method": "consistency", "epochs": 0})
     with pytest.raises(PatebenchError, match="'random-forest' is not a network"):

@@ -1,4 +1,4 @@
-"""Labels of cells, against plain loops; label spreading: its graph, its scale, and where no label arrives."""
+"""Compare nearest labels with plain loops, and label spreading with its closed form; test unreached samples."""
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ def test_where_no_label_arrives_all_classes_are_as_likely(dense: int, monkeypatc
 
 
 def test_a_sample_has_the_label_of_the_cell_that_it_lies_in() -> None:
-    """Features are the first two columns, with noise beside them that would lead elsewhere."""
+    """Features are the first two columns; the other columns are noise of a larger scale."""
     rng = np.random.default_rng(0)
     pool, unseen = (rng.normal(size=(size, 5)).astype(np.float32) * [0.1, 0.1, 9, 9, 9] for size in (300, 80))
     labels = np.full(300, -1)

@@ -1,4 +1,4 @@
-"""What a student can know of wrong labels: exactly for local mechanisms, by estimation for the others."""
+"""Test likelihoods of released labels: exact for local mechanisms, estimated for the others."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def channels(*epsilons: float, classes: int = 3) -> list[np.ndarray]:
 
 
 def test_the_likelihood_of_reports_is_that_of_all_votes_that_may_lie_behind_them() -> None:
-    """Two teachers, one query: sums over both votes, teachers right with the probability that reports suggest."""
+    """Compare with sums over both votes of two teachers, for the accuracy of teachers that fits best."""
     both = channels(1.0, 0.5)
     reports = np.array([[2], [0]])
     found = np.exp(log_likelihood(reports, both))[0]
@@ -39,8 +39,7 @@ def test_the_likelihood_of_reports_is_that_of_all_votes_that_may_lie_behind_them
     assert min(np.abs(by_hand(right) - found).max() for right in np.linspace(1 / 3, 0.999, 20001)) < 1e-4
 
 
-def test_teachers_who_are_often_right_are_found_out() -> None:
-    """Likelihoods of 400 queries under the right share are larger than under any other."""
+def test_accurate_teachers_give_accurate_likelihoods() -> None:
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 3, 400)
     votes = np.where(rng.random((30, 400)) < 0.8, truth, (truth + rng.integers(1, 3, (30, 400))) % 3)
@@ -49,7 +48,7 @@ def test_teachers_who_are_often_right_are_found_out() -> None:
     found = log_likelihood(reports, [channel] * 30)
     assert np.mean(found.argmax(1) == truth) > 0.95
     silent = log_likelihood(np.full((30, 2), -1), [channel] * 30)
-    assert (silent == 0).all(), "who says nothing, tells nothing"
+    assert (silent == 0).all(), "a teacher that abstains has no effect"
 
 
 def a_pool(folder: Path) -> Artefact:

@@ -1,4 +1,4 @@
-"""A student method and a strategy of another package are found, trained and refused like built-in ones."""
+"""Test that a student method and a strategy of another package are found, trained and refused like built-in ones."""
 
 import copy
 import sys
@@ -23,7 +23,7 @@ import numpy as np
 
 
 class Majority:
-    """A student that gives every sample the most frequent label, however often it was told."""
+    """A student that gives every sample the most frequent released label."""
 
     model, recipe, epochs = "majority", "own", 3
 

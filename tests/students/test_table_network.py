@@ -1,4 +1,4 @@
-"""The network that learns what a regression of the table says: of stripes, which no mirror changes."""
+"""Test networks that learn the predictions of a table regression, on stripes, which a mirror does not change."""
 
 import copy
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""An easy world for students: images whose class is the quadrant that is bright, or a table with two clusters."""
+"""Easy data for students: images whose class is the bright quadrant, and a table with two clusters."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""How a chunk's teachers are trained changes no teacher: one by one, in stacks, or in halves of stacks."""
+"""Test that teachers do not depend on how they are trained: one by one, in stacks, or in halves of stacks."""
 
 from functools import partial
 
@@ -81,7 +81,7 @@ def test_without_a_gpu_and_for_other_learners_teachers_are_trained_one_by_one() 
 @pytest.mark.parametrize("model", ["mlp", "small-cnn"])
 @pytest.mark.parametrize("more", [1, 4, 40])
 def test_records_of_one_shard_change_no_other_teacher_of_a_stack(model: str, more: int) -> None:
-    """Not in their last bits, and not where that shard then takes another number of steps."""
+    """Other teachers are equal bit for bit, even if the changed shard has another number of training steps."""
     rng = np.random.default_rng(0)
     shape, kind = ((5,), np.float32) if model == "mlp" else ((1, 8, 8), np.uint8)
     shards = [(rng.integers(0, 200, (n, *shape)).astype(kind), np.arange(n) % 4) for n in SIZES]

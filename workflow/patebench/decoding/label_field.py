@@ -54,7 +54,6 @@ class _Labelings:
     def __init__(self, log_likelihood: Array, clusters: QueryClusters, rng: np.random.Generator) -> None:
         # A labeling is sampled ∝ likelihood · prior^`on`, where `on` rises from 0 to 1.
         self.own, self.sizes, self.rng, self.on = log_likelihood, clusters.sizes, rng, 0.0
-        # A field is the prior for one pair of β and ρ; all have the same number of labelings.
         fields = [(beta, rho) for beta in _NEARNESS for rho in _SPREAD]
         beta, rho = np.repeat(np.array(fields), _LABELINGS, axis=0).T
         self.beta, self.stiffness = beta, (log_likelihood.shape[1] / rho) ** 2 / 2

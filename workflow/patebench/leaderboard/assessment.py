@@ -479,7 +479,6 @@ def _lower_bound(entry: Entry) -> float | None:
     checked = make_mechanism(mechanism.name, mechanism.parameters)
     if not checked.independent_queries:
         return None
-    # Exact ε on the worst pair of adjacent vote histograms that a search finds.
     search, queries = Search(checked, teachers, classes, delta), mechanism.queries
     return max(pair.epsilon(search.composed_queries(queries), delta) for pair in search.worst(queries))
 
@@ -498,7 +497,6 @@ def _find_data_dependence(entry: Entry, votes: Votes | None) -> Iterator[Problem
             return
         if mechanism.queries * mechanism.classes > _MOST_CELLS:
             return
-        # Unanimous votes stand for unknown ones.
         unanimous = np.zeros((mechanism.queries, mechanism.classes), dtype=np.int64)
         unanimous[:, 0] = mechanism.teachers
         votes = Votes(unanimous)
@@ -506,6 +504,5 @@ def _find_data_dependence(entry: Entry, votes: Votes | None) -> Iterator[Problem
     assert delta is not None
     bounds = checked.bounds(votes, [votes.queries], delta, publishable=False)
     dependent = [bound.epsilon for bound in bounds if bound.kind is Kind.DATA_DEPENDENT]
-    # The caller has found the stated ε to be below the worst-case bound.
     if dependent and entry.claim.epsilon >= min(dependent):
         yield Problem("data-dependent", f"ε = {entry.claim.epsilon:g} is stated as worst case but depends on the votes")

@@ -325,7 +325,6 @@ def _dpsgd_steps(row: Mapping[str, str]) -> SampledGaussian:
     """
     options, steps = _options(row["private_model"]), int(row["queries"])
     rate = float(options.get("rate", DPSGD_FORMS[row["form"]].rate))
-    # The smallest noise multiplier that reaches the target ε, as in training.
     noise = _least_noise(float(options["epsilon"]), float(row["delta"]), rate, steps)
     return SampledGaussian(type="dp-sgd", parts=[Steps(sampling="poisson", rate=rate, noise=noise, steps=steps)])
 

@@ -45,19 +45,14 @@ def mu(noise: float, releases: dict[Summand, int]) -> float:
 
 
 def epsilon(noise: float, releases: dict[Summand, int], delta: float) -> float:
-    """Return the ε of all noisy sums in `releases` together at `delta`, rounded up.
-
-    `releases` maps each kind of vector to the number of sums of this kind. `noise` is the standard deviation divided by
-    the clipping norm.
-    """
+    """Return the ε of all noisy sums together at `delta`, rounded up; `noise` and `releases` are as in `mu`."""
     return gaussian_dp(mu(noise, releases), delta)
 
 
 def noise_for(target: float, releases: dict[Summand, int], delta: float) -> float:
-    """Return the least noise for which the ε of all sums in `releases` together at `delta` is at most `target`.
+    """Return the least `noise` for which `epsilon(noise, releases, delta)` is at most `target`.
 
-    The noise is a standard deviation divided by the clipping norm. `releases` maps each kind of vector to the number of
-    sums of this kind. Raises PatebenchError if no noise reaches the target.
+    Raises PatebenchError if no noise reaches the target.
     """
     return edge(lambda noise: epsilon(noise, releases, delta), target)
 

@@ -21,7 +21,6 @@ from patebench.models.architectures import require_network
 from patebench.models.network import Fitting, Network
 from patebench.students.interface import StudentConfig, StudentData, StudentTrainer
 
-RECIPE = "modern"
 _FOLDS = 4
 #: Largest estimated share of wrong labels; above it, no correction helps.
 _MOST_WRONG = 0.5
@@ -104,7 +103,7 @@ def model_and_recipe(data: StudentData, config: StudentConfig) -> tuple[str, str
 
     The default model is small-cnn for images and mlp for tables, and the default recipe is modern.
     """
-    return config.model or ("small-cnn" if data.pool.ndim == 4 else "mlp"), config.recipe or RECIPE
+    return config.model or ("small-cnn" if data.pool.ndim == 4 else "mlp"), config.recipe or "modern"
 
 
 def noise_aware(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
