@@ -24,7 +24,6 @@ from patebench.core.class_accuracy import class_accuracy
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, write_arrays, write_json
 from patebench.core.formats import CHUNK, PARTITION, POOL, TRUTH, VOTES, WEIGHTS
-from patebench.teachers.teacher_outputs import join_soft
 
 log = logging.getLogger("patebench")
 
@@ -87,7 +86,9 @@ def run(
         arrays["votes"] = np.concatenate([before["votes"], arrays["votes"]], axis=1)
         arrays["queries"] = np.concatenate([before["queries"], arrays["queries"]])
         meta |= {"rounds": [*before.meta["rounds"], *meta["rounds"]], "earlier_votes": before.digest}
-    digest = write_arrays(out, VOTES, {**arrays, **join_soft(parts)}, meta)
+    if meta["temperatures"]:  # sums of softened probabilities over the teachers of a chunk
+        arrays["soft"] = np.stack([part["soft"] for part in parts]).sum(axis=0, dtype=np.float64).astype(np.float32)
+    digest = write_arrays(out, VOTES, arrays, meta)
     truths = answers["y"][arrays["queries"]] if "queries" in arrays else answers["y"]
     quality = describe_votes(arrays, teachers, truths, test_set["y"], names, abstentions=may_abstain(first))
     known = [accuracy for accuracy in quality["teacher_accuracies"] if accuracy is not None]

@@ -5,13 +5,11 @@ private. Outputs per teacher are stored only in the files of chunks. For distill
 written.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from patebench.core.files import Artefact
 
 if TYPE_CHECKING:
     from patebench.teachers.teacher_training import TrainedTeachers
@@ -74,14 +72,3 @@ class TeacherOutputs:
         order = np.argsort(self.positions)
         arrays = {name: np.concatenate(values)[order] for name, values in self.outputs.items()}
         return arrays | ({"soft": np.asarray(self.soft, np.float32)} if self.temperatures else {})
-
-
-def join_soft(chunks: Sequence[Artefact]) -> Mapping[str, NDArray[np.float32]]:
-    """Return {"soft": sum of the arrays "soft" of all `chunks`}, or an empty mapping if the chunks have none.
-
-    The arrays (temperatures, queries, classes) are sums of softened probabilities over the teachers of a chunk.
-    """
-    if not chunks[0].meta.get("temperatures"):
-        return {}
-    total = np.sum(np.stack([chunk["soft"] for chunk in chunks]), axis=0, dtype=np.float64)
-    return {"soft": np.asarray(total, np.float32)}
