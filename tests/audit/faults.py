@@ -17,7 +17,7 @@ from patebench.core.bound import Kind
 from patebench.mechanisms.base import NO_ANSWER, Answering, Mechanism, parameter
 from patebench.mechanisms.confident_gnmax import ConfidentGNMax
 from patebench.mechanisms.local_mechanisms import RandomisedResponse
-from patebench.mechanisms.noise_shares import DistributedSparseGNMax, plurality
+from patebench.mechanisms.noise_shares import DistributedSparseGNMax
 from patebench.mechanisms.noisy_argmax import GNMax, LNMax
 from patebench.mechanisms.ptr import PtrGNMax
 from patebench.mechanisms.sparse_argmax import SparseGNMax, SparseLNMax
@@ -332,14 +332,14 @@ def weights_limited(sound, votes):
 
 def noise_of_units(sound, votes, rng):
     noisy = sound.counts(votes) + rng.normal(scale=sound.sigma, size=votes.counts.shape)
-    return {"labels": plurality(noisy), "noisy_counts": noisy / UNIT}
+    return {"labels": argmax(noisy), "noisy_counts": noisy / UNIT}
 
 
 def silence_adds_no_noise(sound, votes, rng):
     noisy, kept = sound.counts(votes).copy(), sound.votes_within_cap(votes)
     for row, source in zip(kept, rng.spawn(votes.teachers), strict=True):
         noisy += np.where((row != -1)[:, None], sound.share(votes.teachers, noisy.shape, source), 0)
-    return {"labels": plurality(noisy), "noisy_counts": noisy}
+    return {"labels": argmax(noisy), "noisy_counts": noisy}
 
 
 THREE, FOUR, FORTY, TEN = GNMax(3.0), GNMax(4.0), GNMax(40.0), GNMax(10.0)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting import conversion
-from patebench.accounting.logspace import Array
+from patebench.accounting.logspace import Array, blocks
 from patebench.core.bound import SMALLEST_DELTA, Bound, Conversion, Kind
 from patebench.core.errors import PatebenchError
 from patebench.core.text import plural
@@ -233,11 +233,10 @@ def summed(curve: Callable[[Array, Array], Array], rows: Array) -> Totals:
     """
 
     def totals(queries: Sequence[int], orders: Array) -> Array:
-        block = max(1, _CELLS // len(orders))
         running, done, sums = np.zeros(len(orders)), 0, {}
         for T in sorted(set(queries)):
-            for start in range(done, T, block):
-                running = running + curve(rows[start : min(start + block, T)], orders).sum(axis=0)
+            for block in blocks(T, _CELLS // len(orders), start=done):
+                running = running + curve(rows[block], orders).sum(axis=0)
             done, sums[T] = T, running
         return np.stack([sums[T] for T in queries])
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.logspace import Array
+from patebench.accounting.logspace import Array, blocks
 from patebench.accounting.votes import Counts, Votes, ranks
 from patebench.core.progress import progress, silent
 from patebench.core.workers import map_in_order
@@ -110,9 +110,7 @@ def divergence(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, ord
     terms = np.where(ratio < -_NEAR, multiplicity * np.exp(log_p_neighbour * (1 - ERROR)), small)
     linear = np.sum(terms + _ROUNDING * np.abs(terms), axis=1)
     result = np.empty((len(log_p), len(orders)))
-    block = max(1, _CELLS // (len(orders) * log_p.shape[1]))
-    for start in range(0, len(log_p), block):
-        rows = slice(start, start + block)
+    for rows in blocks(len(log_p), _CELLS // (len(orders) * log_p.shape[1])):
         result[rows] = _log_moments(log_weight[rows], ratio[rows], linear[rows], orders - 1)
     result[unbounded] = np.inf
     return result * (1 + _ROUNDING) / (orders - 1) + _LEAST
@@ -287,9 +285,8 @@ def reaching(wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def _hash_histograms(counts: Counts) -> NDArray[np.uint64]:
     """Return a hash of the counts of each query that does not depend on the order of the classes."""
     words = np.random.default_rng(0).integers(0, 1 << 64, int(counts.max()) + 1, dtype=np.uint64, endpoint=False)
-    step = max(1, _CELLS // counts.shape[1])
-    blocks = (counts[start : start + step] for start in range(0, len(counts), step))
-    return np.concatenate([words[block].sum(axis=1, dtype=np.uint64) for block in blocks])
+    portions = (counts[rows] for rows in blocks(len(counts), _CELLS // counts.shape[1]))
+    return np.concatenate([words[portion].sum(axis=1, dtype=np.uint64) for portion in portions])
 
 
 class _PieceInput(NamedTuple):
@@ -387,9 +384,7 @@ class _Block:
         cells, teachers = self.histogram_count * self.rank_count, len(self.matrix)
         flat = table.reshape(cells, -1)
         result = np.zeros((teachers, flat.shape[1]))
-        step = max(1, _BALLOTS // teachers)
-        for start in range(0, len(self), step):
-            queries = slice(start, start + step)
+        for queries in blocks(len(self), _BALLOTS // teachers):
             voted = np.take_along_axis(self.rank[queries].T, self.matrix[:, queries].astype(np.intp), axis=0)
             cell = voted + self.histogram_of_query[queries] * self.rank_count
             width = cell.shape[1]

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.label_tables import Cells, both_signs, edges
-from patebench.accounting.logspace import Array
+from patebench.accounting.logspace import Array, blocks
 
 Integers = NDArray[np.int64]
 
@@ -163,10 +163,9 @@ class _WinBounds:
 
     @classmethod
     def of(cls, noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> "_WinBounds":
-        length = 2 * noise.reach + 1
-        block = max(1, _CELLS // length)
-        parts = [cls._compute_block(noise, w, t[start : start + block], tie) for start in range(0, len(t), block)]
-        return cls(t, *(np.concatenate(blocks, axis=1) for blocks in zip(*parts, strict=True)))
+        size = _CELLS // (2 * noise.reach + 1)
+        parts = [cls._compute_block(noise, w, t[block], tie) for block in blocks(len(t), size)]
+        return cls(t, *(np.concatenate(arrays, axis=1) for arrays in zip(*parts, strict=True)))
 
     @staticmethod
     def _compute_block(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> tuple[Array, Array, Array]:

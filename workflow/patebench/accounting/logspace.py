@@ -3,7 +3,7 @@
 A probability p is stored as ln p; ln 0 = −∞ is allowed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -71,8 +71,16 @@ def logsumexp(x: ArrayLike, axis: int = -1) -> Array:
 
 def rowwise(function: Callable[[NDArray[Any]], Array], table: NDArray[Any]) -> Array:
     """Return `function(table)`, computed in blocks of rows to limit memory; rows must be independent."""
-    block = max(1, _CELLS // table.shape[1])
-    return np.concatenate([function(table[start : start + block]) for start in range(0, max(1, len(table)), block)])
+    return np.concatenate([function(table[rows]) for rows in blocks(max(1, len(table)), _CELLS // table.shape[1])])
+
+
+def blocks(stop: int, size: int, start: int = 0) -> Iterator[slice]:
+    """Yield slices that divide the indices `start` … `stop` − 1 into blocks of `size` indices, or of 1 if it is below.
+
+    The last block may be smaller.
+    """
+    size = max(1, size)
+    return (slice(first, min(first + size, stop)) for first in range(start, stop, size))
 
 
 def log_two_outcomes(log_q: ArrayLike, log_r: ArrayLike, log_b: ArrayLike, exponent: ArrayLike) -> Array:

@@ -16,14 +16,15 @@ rounding.
 Proof: docs/explanation/proofs-noise.md, "Smooth sensitivity".
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.logspace import Array
+from patebench.accounting.logspace import Array, blocks
 from patebench.accounting.votes import Counts
 
 _PER_VOTE = 32  # nodes of the table between even gaps g and g − 2
@@ -103,11 +104,13 @@ def local(steps: Steps, counts: Counts) -> Array:
     total = np.zeros((len(distances) + 1, len(steps.peak)))
     total[-1] = len(counts) * steps.change.max(axis=1)
     ordered, times = np.unique(-np.sort(-counts, axis=1), axis=0, return_counts=True)
-    for rows, span in _split_into_blocks(len(ordered), ordered.shape[1], len(distances)):
-        near, far = _bound_positions(steps, ordered[rows], distances[span])
+    classes = ordered.shape[1]
+    span = min(len(distances), max(1, _CELLS // classes))
+    for rows, some in product(blocks(len(ordered), _CELLS // (classes * span)), blocks(len(distances), span)):
+        near, far = _bound_positions(steps, ordered[rows], distances[some])
         # As `change` rises and then falls, its maximum over an interval is at the point nearest to the peak.
         for order, (change, peak) in enumerate(zip(steps.change, steps.peak, strict=True)):
-            total[span, order] += times[rows] @ _interpolate(change, np.clip(float(peak), near, far))
+            total[some, order] += times[rows] @ _interpolate(change, np.clip(float(peak), near, far))
     return total + len(counts) * steps.rounding
 
 
@@ -174,12 +177,3 @@ def _interpolate(table: Array, position: Array) -> Array:
     node = np.minimum(position.astype(np.intp), len(table) - 2)
     rest = position - node
     return table[node] * (1 - rest) + table[node + 1] * rest
-
-
-def _split_into_blocks(queries: int, classes: int, distances: int) -> Iterator[tuple[slice, slice]]:
-    """Yield blocks that fit in memory, as pairs of a slice of queries and a slice of distances."""
-    span = max(1, min(distances, _CELLS // classes))
-    rows = max(1, _CELLS // (classes * span))
-    for first in range(0, queries, rows):
-        for start in range(0, distances, span):
-            yield slice(first, first + rows), slice(start, min(start + span, distances))

@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from patebench.accounting.logspace import blocks
 from patebench.core.checks import MOST_CLASSES, check_array, check_truth, check_whole
 from patebench.core.errors import PatebenchError
 from patebench.core.text import plural
@@ -237,7 +238,7 @@ class Votes:
     @cached_property
     def plurality(self) -> NDArray[np.int32]:
         """Return the class with the most votes per query (queries,), the lowest one in a tie."""
-        return np.asarray(np.argmax(self.counts, axis=1), dtype=np.int32)
+        return winners(self.counts)
 
 
 def check_table(votes: Votes, teachers: int | None, option: str) -> None:
@@ -307,13 +308,17 @@ def counts(votes: NDArray[np.integer], classes: int, *, abstentions: bool = Fals
         )
     teachers, queries = votes.shape
     result = np.empty((queries, classes), dtype=np.int64)
-    block = max(1, _BALLOTS // max(teachers, classes))
-    for start in range(0, queries, block):
-        part = votes[:, start : start + block]
+    for block in blocks(queries, _BALLOTS // max(teachers, classes)):
+        part = votes[:, block]
         first = np.arange(part.shape[1], dtype=np.int64) * (classes + 1)  # the column of abstentions of each query
         tally = np.bincount((part + (first + 1)).ravel(), minlength=part.shape[1] * (classes + 1))
-        result[start : start + block] = tally.reshape(-1, classes + 1)[:, 1:]
+        result[block] = tally.reshape(-1, classes + 1)[:, 1:]
     return result
+
+
+def winners(scores: NDArray[np.number]) -> NDArray[np.int32]:
+    """Return the class with the largest of `scores` (queries, classes) per query, (queries,); the lowest in a tie."""
+    return np.asarray(np.argmax(scores, axis=1), dtype=np.int32)
 
 
 def gaps(counts: NDArray[np.number]) -> NDArray[Any]:
@@ -345,11 +350,10 @@ def capped(
     places = np.arange(len(votes)) if places is None else np.asarray(places, dtype=np.int64)
     result = np.array(votes, dtype=np.result_type(votes.dtype, np.int8))
     stops = np.cumsum(rounds or (votes.shape[1],))
-    block = max(1, _BALLOTS // max(1, votes.shape[1]))
-    for start in range(0, len(result), block):
-        part = result[start : start + block]
+    for rows in blocks(len(result), _BALLOTS // max(1, votes.shape[1])):
+        part = result[rows]
         for low, high in pairwise([0, *stops.tolist()]):
-            turn = (places[start : start + len(part), None] + np.arange(high - low)) % (high - low) + low
+            turn = (places[rows, None] + np.arange(high - low)) % (high - low) + low
             here = np.take_along_axis(part, turn, axis=1)
             here[np.cumsum(here != ABSTAINED, axis=1) > most] = ABSTAINED
             np.put_along_axis(part, turn, here, axis=1)

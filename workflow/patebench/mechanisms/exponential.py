@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from patebench.accounting import exact_accountant, independent
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated
 from patebench.accounting.independent import pure_accountants
-from patebench.accounting.logspace import exp_multiple
-from patebench.accounting.votes import Votes
+from patebench.accounting.logspace import blocks, exp_multiple
+from patebench.accounting.votes import Votes, winners
 from patebench.core.bound import Conversion, Kind
 from patebench.core.seeds import Source
 from patebench.mechanisms.base import Labels, Mechanism, Shown, never_abstaining, parameter
@@ -84,8 +84,7 @@ class PermuteAndFlip(Mechanism):
     epsilon: float = parameter(low=0, above=True, high=1e6, words="ε of a query")
 
     def release(self, votes: Votes, rng: Source) -> Labels:
-        noise = rng.exponential(scale=2 / self.epsilon, size=votes.counts.shape)
-        return np.asarray(np.argmax(votes.counts + noise, axis=1), dtype=np.int32)
+        return winners(votes.counts + rng.exponential(scale=2 / self.epsilon, size=votes.counts.shape))
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
         """Return ln Pr of each label and of "no answer", which has probability 0, (queries, classes + 1).
@@ -115,9 +114,8 @@ def _acceptance_integrals(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     classes = weights.shape[1]
     nodes, node_weights = np.polynomial.legendre.leggauss(classes // 2 + 1)
     result = np.empty(weights.shape)
-    block = max(1, _CELLS // (classes * len(nodes)))
-    for start in range(0, len(weights), block):
-        refused = 1 - (1 + nodes)[:, None] / 2 * weights[start : start + block, None, :]
+    for queries in blocks(len(weights), _CELLS // (classes * len(nodes))):
+        refused = 1 - (1 + nodes)[:, None] / 2 * weights[queries, None, :]
         everyone = refused.prod(axis=2, keepdims=True)
-        result[start : start + block] = np.einsum("s,qsj->qj", node_weights / 2, everyone / refused)
+        result[queries] = np.einsum("s,qsj->qj", node_weights / 2, everyone / refused)
     return result

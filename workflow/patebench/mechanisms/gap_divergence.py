@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.logspace import LEAST, Array, log1mexp, softplus
+from patebench.accounting.logspace import LEAST, Array, blocks, log1mexp, softplus
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms.noise import LatticeNoise
 
@@ -276,12 +276,11 @@ def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int
     computed.
     """
     result = np.zeros((len(orders), window.teachers + 1))
-    rows = max(1, _CELLS // (window.summed - window.low))
     # An upper bound on Pr[Y* ≥ high] + Pr[Y < low].
     outside = ((classes - 2) * math.exp(-_ABOVE) + math.exp(-_BELOW)) * math.exp(-window.exponent)
-    for start in range(0, window.teachers + 1, rows):
-        x = np.arange(start, min(start + rows, window.teachers + 1))
-        outcomes = _outcomes_first_loses(window, start, int(x[-1]), classes > 2)
+    for rows in blocks(window.teachers + 1, _CELLS // (window.summed - window.low)):
+        x = np.arange(rows.start, rows.stop)
+        outcomes = _outcomes_first_loses(window, rows.start, rows.stop - 1, classes > 2)
         both_directions = [
             [[outcome.side(backward=backward) for outcome in three] for three in outcomes] for backward in (False, True)
         ]

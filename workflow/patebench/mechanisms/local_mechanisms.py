@@ -19,7 +19,7 @@ from patebench.accounting import exact, independent
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated
 from patebench.accounting.exact import divergence
 from patebench.accounting.logspace import Array
-from patebench.accounting.votes import Counts, Votes
+from patebench.accounting.votes import Counts, Votes, winners
 from patebench.core.bound import Conversion, Kind
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Source
@@ -175,7 +175,7 @@ class LocalMechanism(Mechanism):
 
     def joint(self, votes: Votes, reports: NDArray[np.int32]) -> Labels:
         """Return the joint label of each query, computed from the reports (teachers × queries)."""
-        labels = np.argmax(self.estimates(votes, reports), axis=1).astype(np.int32)
+        labels = winners(self.estimates(votes, reports))
         return np.where(np.any(reports != NO_ANSWER, axis=0), labels, np.int32(NO_ANSWER))
 
     def estimates(self, votes: Votes, reports: NDArray[np.int32]) -> Array:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.exact import Pairs
-from patebench.accounting.logspace import Array, log1mexp, logsumexp
+from patebench.accounting.logspace import Array, blocks, log1mexp, logsumexp
 from patebench.accounting.votes import Counts, multiplicities, ranks
 from patebench.mechanisms.noise import Noise
 from patebench.mechanisms.quadrature import (
@@ -74,13 +74,13 @@ def one_by_one(
     rows : indices of the histograms to use; None: all
     """
     rank = ranks(counts)
-    block = max(1, min(_PAIRS, _NUMBERS // counts.shape[1]))
-    for portion in group_by_ranks(np.arange(len(counts)) if rows is None else rows, rank, lambda r: block // r**2):
+    size = min(_PAIRS, _NUMBERS // counts.shape[1])
+    for portion in group_by_ranks(np.arange(len(counts)) if rows is None else rows, rank, lambda r: size // r**2):
         histograms, multiplicity = counts[portion], multiplicities(rank[portion])
         row, loses, gains = _list_changes(multiplicity, histograms[:, -1])
         log_p = log_probabilities(histograms)
-        for start in range(0, len(row), block):
-            one, less, more = row[start : start + block], loses[start : start + block], gains[start : start + block]
+        for block in blocks(len(row), size):
+            one, less, more = row[block], loses[block], gains[block]
             log_p_neighbour = log_probabilities(_apply_changes(histograms[one], multiplicity[one], less, more))
             once = np.ones(log_p_neighbour.shape, dtype=np.int64)
             yield Pairs(portion[one], less, more, log_p[one], log_p_neighbour, once)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from patebench.accounting import rdp
-from patebench.accounting.logspace import Array, logsumexp
+from patebench.accounting.logspace import Array, blocks, logsumexp
 from patebench.accounting.votes import Counts
 from patebench.core.entropy import Entropy, discrete_normal
 from patebench.core.seeds import Source
@@ -217,8 +217,7 @@ def log_integer_argmax_probabilities(counts: Counts, noise: IntegerNoise) -> Arr
     """
     rows, inverse = np.unique(counts, axis=0, return_inverse=True)
     width = int((rows.max() - rows.min()) + 2 * noise.reach + 1)
-    block = max(1, _CELLS // width)
-    parts = [_solve_integer_block(rows[start : start + block], noise) for start in range(0, len(rows), block)]
+    parts = [_solve_integer_block(rows[block], noise) for block in blocks(len(rows), _CELLS // width)]
     return np.concatenate(parts)[inverse.reshape(-1)]
 
 

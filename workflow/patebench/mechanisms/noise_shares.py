@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from patebench.accounting import discrete_gaussian
 from patebench.accounting.accountant import Accountant, RenyiAccountant, repeated
 from patebench.accounting.filter import PerQueryCost
-from patebench.accounting.votes import Counts, Votes, capped
+from patebench.accounting.votes import Counts, Votes, capped, winners
 from patebench.core.bound import Conversion, Kind
 from patebench.core.entropy import discrete_normal
 from patebench.core.errors import PatebenchError
@@ -104,11 +104,6 @@ class NoiseShares(Mechanism):
         ]
 
 
-def plurality(noisy: Counts) -> Labels:
-    """Return the class with the largest noisy count per query, ties to the lowest class."""
-    return np.asarray(np.argmax(noisy, axis=1), dtype=np.int32)
-
-
 @dataclass(frozen=True)
 class DistributedGNMax(NoiseShares):
     """GNMax whose noise is the sum of discrete Gaussian shares of variance σ²/(n − t), one from each of n teachers.
@@ -125,7 +120,7 @@ class DistributedGNMax(NoiseShares):
         return votes
 
     def release(self, votes: Votes, rng: Source) -> Labels:
-        return plurality(self.noisy(votes.counts, votes.teachers, rng))
+        return winners(self.noisy(votes.counts, votes.teachers, rng))
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
         answers = log_integer_argmax_probabilities(votes.counts, self.exact_noise(votes.teachers))

@@ -16,11 +16,11 @@ from patebench.accounting import discrete_gaussian, exact, exact_accountant, ind
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated, summed, with_added
 from patebench.accounting.filter import PerQueryCost
 from patebench.accounting.label import LabelCost
-from patebench.accounting.logspace import Array
+from patebench.accounting.logspace import Array, blocks
 from patebench.accounting.sanitised import SanitisingNoise
 from patebench.accounting.sanitised import accountants as sanitised_accountants
 from patebench.accounting.smooth import PerQuery
-from patebench.accounting.votes import Counts, Votes
+from patebench.accounting.votes import Counts, Votes, winners
 from patebench.core.bound import Conversion, Kind
 from patebench.core.seeds import Source
 from patebench.mechanisms.base import Labels, Mechanism, Shown, never_abstaining, parameter
@@ -43,10 +43,9 @@ class NoisyArgmax(Mechanism):
 
     def release(self, votes: Votes, rng: Source) -> Labels:
         labels = np.empty(votes.queries, dtype=np.int32)
-        block = max(1, _CELLS // votes.classes)
-        for start in range(0, votes.queries, block):
-            counts = votes.counts[start : start + block]
-            labels[start : start + block] = np.argmax(counts + self.noise.draw(counts.shape, rng), axis=1)
+        for queries in blocks(votes.queries, _CELLS // votes.classes):
+            counts = votes.counts[queries]
+            labels[queries] = winners(counts + self.noise.draw(counts.shape, rng))
         return labels
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:

@@ -19,7 +19,7 @@ from patebench.accounting.filter import allowance
 from patebench.accounting.logspace import Array
 from patebench.accounting.propose_test_release import Decision, WholeAccountant, steps
 from patebench.accounting.searches import bisect
-from patebench.accounting.votes import Votes, gaps
+from patebench.accounting.votes import Votes, gaps, winners
 from patebench.core.bound import Kind
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Source
@@ -111,9 +111,9 @@ class ProposeTestRelease(Mechanism):
         return self.decision.probability(self.steps(votes))
 
     def release(self, votes: Votes, rng: Source) -> Labels:
-        labels = np.argmax(votes.counts + self.noise.draw(votes.counts.shape, rng), axis=1)
+        labels = winners(votes.counts + self.noise.draw(votes.counts.shape, rng))
         passes = float(rng.random(1)[0]) < self.pass_probability(votes)
-        return np.asarray(labels if passes else np.full(votes.queries, NO_ANSWER), dtype=np.int32)
+        return labels if passes else np.full_like(labels, NO_ANSWER)
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
         """Return ln Pr of each label and of "no answer" for each query alone, (queries, classes + 1).

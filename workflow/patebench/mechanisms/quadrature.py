@@ -13,7 +13,7 @@ from functools import singledispatch
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.logspace import Array, hazard, log1mexp, logsumexp, rowwise
+from patebench.accounting.logspace import Array, blocks, hazard, log1mexp, logsumexp, rowwise
 from patebench.accounting.votes import multiplicities, ranks
 from patebench.mechanisms.noise import Gaussian, Laplace, Noise
 
@@ -121,8 +121,7 @@ def group_by_ranks(rows: Integers, rank: Integers, batch_size: Callable[[int], i
     """
     for most in np.unique(rank[rows, -1]):
         chosen = rows[rank[rows, -1] == most]
-        step = max(1, batch_size(int(most) + 1))
-        yield from (chosen[start : start + step] for start in range(0, len(chosen), step))
+        yield from (chosen[block] for block in blocks(len(chosen), batch_size(int(most) + 1)))
 
 
 def _sum_panels(histograms: Histograms, intervals: Panels, noise: Noise) -> Array:

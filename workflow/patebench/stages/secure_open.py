@@ -6,13 +6,13 @@ from typing import Annotated
 
 import numpy as np
 
+from patebench.accounting.votes import winners
 from patebench.cli.command import OutputFile, stage_command
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, write_arrays
 from patebench.core.formats import LABELS, NOISY_COUNTS, SHARE_SUM
 from patebench.core.seeds import Mode
 from patebench.mechanisms.base import Answering
-from patebench.mechanisms.noise_shares import plurality
 from patebench.release.conditions import refuse_second_release, table_facts
 from patebench.secure.shares import check_teachers, sum_shares
 from patebench.stages.secure_sum import SHARED, check_agreement, query_arrays, shared_facts, stated_mechanism
@@ -53,7 +53,7 @@ def run(
     facts = {**meta, "votes": None, "rounds": [], "entries": entries}
     facts |= {"teachers": len(first["teachers"]), **table_facts(mechanism, first)}
     table = {"noisy_counts": noisy} if mechanism.answering is Answering.AS_TABLE else {}
-    write_arrays(labels, LABELS, {"labels": plurality(noisy), **table, **queries}, facts)
+    write_arrays(labels, LABELS, {"labels": winners(noisy), **table, **queries}, facts)
 
 
 command = stage_command(run)
