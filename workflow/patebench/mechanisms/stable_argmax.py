@@ -12,9 +12,9 @@ failure·#{q: d(q) ≤ 1}, with d the `distance`. Proof: docs/explanation/proofs
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,6 +173,25 @@ class SparseVector(Mechanism):
         """Return `cutoff`, the number of failed tests after which no query is answered, as an int."""
         return int(self.parameters()["cutoff"])
 
+    def renyi_accountant(
+        self, curve: Callable[[float, float, int, int, Array], Array], **options: Any
+    ) -> RenyiAccountant:
+        """Return the worst-case Rényi accountant of the labels.
+
+        `curve` is the Rényi curve of the tests, a function of `accounting.sparse_vector`, and `options` are further
+        fields of the accountant.
+        """
+        first, second = (noise.scale for noise in self.noises)
+        failure = self.parameters()["failure"]
+        return RenyiAccountant(
+            kind=Kind.WORST_CASE,
+            source="Bassily, Thakkar, Thakurta 2018 (T·failure in δ); Rényi divergence of the sparse vector "
+            "technique, proved in accounting/sparse_vector",
+            totals=lambda queries, orders: np.stack([curve(first, second, T, self.failures, orders) for T in queries]),
+            failure=lambda T: T * failure,
+            **options,
+        )
+
     def release(self, votes: Votes, rng: Source) -> Labels:
         of_threshold, of_test = self.noises
         limit = self.threshold + of_threshold.draw((1,), rng)
@@ -261,23 +280,16 @@ class StableSVT(SparseVector):
 
     def accountants(self, votes: Votes) -> list[Accountant]:
         first, second = (noise.scale for noise in self.noises)
-        stable = "Bassily, Thakkar, Thakurta 2018 (T·failure in δ)"
         return [
             DirectAccountant(
                 name="basic",
                 kind=Kind.WORST_CASE,
-                source=f"{stable}; Lyu, Su, Li 2017, Algorithm 7 (the tests are 1/b₁ + 2c/b₂-DP)",
+                source="Bassily, Thakkar, Thakurta 2018 (T·failure in δ); Lyu, Su, Li 2017, Algorithm 7 (the tests are "
+                "1/b₁ + 2c/b₂-DP)",
                 epsilon=lambda T, _: 1 / first + 2 * min(self.failures, T) / second,
                 failure=lambda T: T * self.failure,
             ),
-            RenyiAccountant(
-                kind=Kind.WORST_CASE,
-                source=f"{stable}; Rényi divergence of the sparse vector technique, proved in accounting/sparse_vector",
-                totals=lambda queries, orders: np.stack(
-                    [sparse_vector.laplace(first, second, T, self.failures, orders) for T in queries]
-                ),
-                failure=lambda T: T * self.failure,
-            ),
+            self.renyi_accountant(sparse_vector.laplace),
         ]
 
 
@@ -307,16 +319,4 @@ class StableSVTGaussian(SparseVector):
         return 1 - float(np.hypot(self.sigma1, self.sigma2) * ndtri(self.failure))
 
     def accountants(self, votes: Votes) -> list[Accountant]:
-        return [
-            RenyiAccountant(
-                kind=Kind.WORST_CASE,
-                source="Bassily, Thakkar, Thakurta 2018 (T·failure in δ); Rényi divergence of the sparse vector "
-                "technique, proved in accounting/sparse_vector",
-                totals=lambda queries, orders: np.stack(
-                    [sparse_vector.gaussian(self.sigma1, self.sigma2, T, self.failures, orders) for T in queries]
-                ),
-                orders=_ORDERS,
-                refine=False,
-                failure=lambda T: T * self.failure,
-            )
-        ]
+        return [self.renyi_accountant(sparse_vector.gaussian, orders=_ORDERS, refine=False)]
