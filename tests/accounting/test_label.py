@@ -25,8 +25,8 @@ def cost(kind, scale, *, discrete=False):
 
 
 def epsilon(kind, scale, queries, how=Conversion.TIGHT, *, discrete=False):
-    of = cost(kind, scale, discrete=discrete)
-    return {b.conversion: b.epsilon for b in label.accountant(of, of).bounds([queries], DELTA)}[how]
+    made = label.accountant(label.gaussian, scale) if kind == GAUSSIAN else label.accountant(label.laplace, 1 / scale)
+    return {b.conversion: b.epsilon for b in (made.discrete if discrete else made).bounds([queries], DELTA)}[how]
 
 
 @pytest.mark.parametrize("kind", [GAUSSIAN, LAPLACE])
@@ -191,7 +191,7 @@ def test_curves_rise_and_between_known_orders_lie_on_chords_at_most(kind, discre
 def test_ends_of_the_range(discrete):
     orders = np.array([1.001, 2.0, 1e5, 1e9])
     assert np.all(label.gaussian(0.0, discrete=discrete).curve(orders) == np.inf)
-    assert label.accountant(*[label.gaussian(0.0, discrete=discrete)] * 2).bounds([3], DELTA)[0].epsilon == math.inf
+    assert epsilon(GAUSSIAN, 0.0, 3, discrete=discrete) == math.inf
     for scale in (1e-8, 0.3, 1e15):
         for kind in (GAUSSIAN, LAPLACE):
             curve = cost(kind, scale, discrete=discrete).curve(orders)

@@ -252,13 +252,17 @@ def _descend(height: Callable[[int], float], start: int, step: int, size: int) -
 
 
 def accountant(
-    cost: LabelCost, integer_cost: LabelCost, *, further_costs: Callable[[Array], Array] = np.zeros_like, test: str = ""
+    costs: Callable[..., LabelCost],
+    parameter: float,
+    *,
+    further_costs: Callable[[Array], Array] = np.zeros_like,
+    test: str = "",
 ) -> LabelAccountant:
     """Return the worst-case accountant of the labels of a noisy argmax.
 
     Parameters
     ----------
-    cost, integer_cost : Rényi curve of one label with continuous and with discrete noise
+    costs, parameter : `gaussian` and σ, or `laplace` and γ
     further_costs : Rényi curve of all other costs of a query, such as a threshold test
     test : citation of the theorem for `further_costs`
     """
@@ -277,12 +281,13 @@ def accountant(
         )
 
     on_integers = "discrete noise: as the theorem has it, on the integers, ties to the lowest class"
-    return build(cost, build(integer_cost, on_integers))
+    return build(costs(parameter), build(costs(parameter, discrete=True), on_integers))
 
 
-def per_query(cost: LabelCost, integer_cost: LabelCost) -> Callable[[Array], Array]:
+def per_query(costs: Callable[..., LabelCost], parameter: float) -> Callable[[Array], Array]:
     """Return a Rényi curve of one label that is valid for both continuous and discrete noise.
 
-    `cost` is the curve with continuous noise, and `integer_cost` that with discrete noise.
+    `costs` is `gaussian` or `laplace`, and `parameter` its σ or γ.
     """
+    cost, integer_cost = costs(parameter), costs(parameter, discrete=True)
     return lambda orders: np.maximum(cost.curve(orders), integer_cost.curve(orders))

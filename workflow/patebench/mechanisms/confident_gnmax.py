@@ -169,7 +169,7 @@ class ConfidentGNMax(Mechanism):
                 ),
             ),
             label.accountant(
-                *self._answer.label_costs(), further_costs=self.test_cost, test="Mironov 2017, Corollary 3 (test)"
+                label.gaussian, self.sigma2, further_costs=self.test_cost, test="Mironov 2017, Corollary 3 (test)"
             ),
             RenyiAccountant(
                 kind=Kind.WORST_CASE,

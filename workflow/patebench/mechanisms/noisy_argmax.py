@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from patebench.accounting import discrete_gaussian, exact, exact_accountant, independent, label, rdp
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated, summed, with_added
 from patebench.accounting.filter import PerQueryCost
-from patebench.accounting.label import LabelCost
 from patebench.accounting.logspace import Array, blocks
 from patebench.accounting.sanitised import SanitisingNoise
 from patebench.accounting.sanitised import accountants as sanitised_accountants
@@ -74,17 +73,13 @@ class GNMax(NoisyArgmax):
         return Gaussian(self.sigma)
 
     def per_query_cost(self, teachers: int, classes: int) -> PerQueryCost:
-        return PerQueryCost(label.per_query(*self.label_costs()))
-
-    def label_costs(self) -> tuple[LabelCost, LabelCost]:
-        """Return the worst-case Rényi costs of one label: with continuous noise, and with discrete noise."""
-        return label.gaussian(self.sigma), label.gaussian(self.sigma, discrete=True)
+        return PerQueryCost(label.per_query(label.gaussian, self.sigma))
 
     def accountants(self, votes: Votes) -> list[Accountant]:
         log_q = rdp.gaussian_log_q(votes.counts, self.sigma)
         return [
             *with_added([self._gdp(2)], [self._gdp(1)]),
-            label.accountant(*self.label_costs()),
+            label.accountant(label.gaussian, self.sigma),
             RenyiAccountant(
                 kind=Kind.WORST_CASE,
                 source="Scalable PATE, Proposition 8",
@@ -147,11 +142,7 @@ class LNMax(NoisyArgmax):
         return Laplace(1 / self.gamma)
 
     def per_query_cost(self, teachers: int, classes: int) -> PerQueryCost:
-        return PerQueryCost(label.per_query(*self._label_costs()))
-
-    def _label_costs(self) -> tuple[LabelCost, LabelCost]:
-        """Return the worst-case Rényi costs of one label with continuous and discrete noise."""
-        return label.laplace(self.gamma), label.laplace(self.gamma, discrete=True)
+        return PerQueryCost(label.per_query(label.laplace, self.gamma))
 
     def accountants(self, votes: Votes) -> list[Accountant]:
         log_q = rdp.laplace_log_q(votes.counts, self.gamma)
@@ -166,7 +157,7 @@ class LNMax(NoisyArgmax):
                 epsilon=lambda T, delta: independent.strong_composition(self.gamma, T, delta),
             ),
             pld,
-            label.accountant(*self._label_costs()),
+            label.accountant(label.laplace, self.gamma),
             *self._moments("moments", "moments, l ≤ 8", rdp.PUBLISHED_MOMENTS, log_q),
             *self._moments("moments-unrestricted", "moments, every l", _MOMENTS, log_q, variant=True),
             pure_rdp,
