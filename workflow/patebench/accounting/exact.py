@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.logspace import Array, blocks
-from patebench.accounting.votes import Counts, Votes, ranks
+from patebench.accounting.votes import Counts, Votes, sort_with_ranks
 from patebench.core.progress import progress, silent
 from patebench.core.workers import map_in_order
 
@@ -358,10 +358,7 @@ class _Block:
         Histograms are (histograms × classes), with counts in descending order: queries that differ only in the order of
         classes share one. Classes with equal counts share a rank.
         """
-        order = np.argsort(-votes.counts, axis=1, kind="stable")
-        ordered = np.take_along_axis(votes.counts, order, axis=1)
-        rank = np.empty_like(order)
-        np.put_along_axis(rank, order, ranks(ordered), axis=1)
+        ordered, rank = sort_with_ranks(votes.counts)
         histograms, number = np.unique(ordered, axis=0, return_inverse=True)
         block = cls(len(histograms), int(rank.max()) + 1, number.reshape(-1), rank, votes.matrix)
         return block, histograms

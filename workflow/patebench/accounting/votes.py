@@ -367,6 +367,18 @@ def ranks(ordered: NDArray[np.number]) -> NDArray[np.int64]:
     return result
 
 
+def sort_with_ranks(counts: Counts) -> tuple[Counts, NDArray[np.int64]]:
+    """Return `counts` (queries, classes) with each row in descending order, and the rank of each class.
+
+    Both arrays are (queries, classes). Columns of the ranks are classes, as in `counts`; equal counts share a rank.
+    """
+    order = np.argsort(-counts, axis=1, kind="stable")
+    ordered = np.take_along_axis(counts, order, axis=1)
+    rank = np.empty_like(order)
+    np.put_along_axis(rank, order, ranks(ordered), axis=1)
+    return ordered, rank
+
+
 def multiplicities(rank: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return how many classes share each rank: (rows, ranks) int array, from the ranks `rank` (rows, classes).
 

@@ -21,7 +21,7 @@ from patebench.accounting.logspace import Array, log_expm1, softplus
 from patebench.accounting.sanitised import SanitisingNoise
 from patebench.accounting.sanitised import accountants as sanitised_accountants
 from patebench.accounting.smooth import PerQuery
-from patebench.accounting.votes import Counts, Votes, ranks
+from patebench.accounting.votes import Counts, Votes, sort_with_ranks
 from patebench.core.bound import Conversion, Kind
 from patebench.core.seeds import Source
 from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, Shown, parameter
@@ -265,10 +265,7 @@ class InteractiveGNMax(ConfidentGNMax):
         rank. These classes may have different predictions, and then their neighbours differ.
         """
         differences = self._differences(votes)
-        order = np.argsort(-votes.counts, axis=1, kind="stable")
-        ordered = np.take_along_axis(votes.counts, order, axis=1)
-        rank = np.empty_like(order)
-        np.put_along_axis(rank, order, ranks(ordered), axis=1)
+        ordered, rank = sort_with_ranks(votes.counts)
         for by_rank in self._answer.neighbours(ordered):
             pairs = _ranks_to_classes(by_rank, rank)
             after = _largest_differences_after(differences, pairs)
