@@ -359,7 +359,7 @@ def _design(bound, worst, teachers, classes, queries):
     typical = sanitised.profile(teachers, classes)
     local = smooth.local(Steps.of(bound, teachers, classes, sanitised.ORDERS), typical) * queries / len(typical)
     curve = bound(typical, sanitised.ORDERS).mean(axis=0) * queries
-    return sanitised.best_design(curve, local, queries * worst(sanitised.ORDERS), sanitised.ORDERS, DELTA)
+    return sanitised.best_design(curve, local, queries * worst(sanitised.ORDERS), DELTA)
 
 
 def test_the_best_design_is_the_best(table):
@@ -367,7 +367,7 @@ def test_the_best_design_is_the_best(table):
     steps = Steps.of(bound, 250, 10, sanitised.ORDERS)
     local, curve = smooth.local(steps, table.counts), bound(table.counts, sanitised.ORDERS).sum(axis=0)
     ceiling = 600 * worst(sanitised.ORDERS)
-    best = sanitised.best_design(curve, local, ceiling, sanitised.ORDERS, DELTA)
+    best = sanitised.best_design(curve, local, ceiling, DELTA)
 
     def epsilon(design):
         at = int(np.argmin(np.abs(sanitised.ORDERS - design.order)))

@@ -152,30 +152,30 @@ class Design:
         return float(conversion.convert(how, np.array([self.order]), total, delta - self.failure)[0])
 
 
-def best_design(curve: Array, local: Array, ceiling: Array, orders: Array, delta: float) -> Design:
+def best_design(curve: Array, local: Array, ceiling: Array, delta: float) -> Design:
     """Return the noise parameters for which the median of the noisy bound gives the least ε at `delta`.
 
     If the arguments are computed from `profile` instead of the votes, the noise parameters are public.
 
     Parameters
     ----------
-    curve : (orders,) data-dependent bound
+    curve : (orders,) data-dependent bound at `ORDERS`
     local : (distances, orders) local sensitivity of the data-dependent bound, for d = 0, 1, … changed votes per query
     ceiling : (orders,) worst case of the data-dependent bound
     """
     failure = FAILURE * delta
     z = margin(failure)
-    betas = -0.5 * np.log1p(-1 / orders) * _BETAS[:, None]
+    betas = -0.5 * np.log1p(-1 / ORDERS) * _BETAS[:, None]
     sensitivity = np.stack([smooth.smooth(local, beta) for beta in betas])[:, None]
     noises = _NOISES[:, None]
     steps = _grid_step(sensitivity, noises, ceiling)
-    costs = cost(orders, betas[:, None], noises, z + 1 / noises)
+    costs = cost(ORDERS, betas[:, None], noises, z + 1 / noises)
     median = np.minimum(curve + 2 * steps + (sensitivity + 2 * steps) * (1 + noises * z), ceiling)
     median = np.where(np.isfinite(ceiling), median, np.inf)
-    epsilons = conversion.tight(orders, median + costs, delta - failure)
+    epsilons = conversion.tight(ORDERS, median + costs, delta - failure)
     i, j, k = np.unravel_index(int(np.argmin(epsilons)), epsilons.shape)
     return Design(
-        order=float(orders[k]),
+        order=float(ORDERS[k]),
         beta=float(betas[i, k]),
         noise=float(_NOISES[j]),
         failure=failure,
@@ -333,7 +333,7 @@ class SanitisedAccountant(_ReleasingAccountant):
         typical = profile(*self.shape)
         local = smooth.local(Steps.of(self.per_query, *self.shape, ORDERS), typical) / len(typical)
         curve, worst = self.per_query(typical, ORDERS).mean(axis=0), self.worst(ORDERS)
-        designs = [best_design(T * curve, T * local, T * worst, ORDERS, delta) for T in queries]
+        designs = [best_design(T * curve, T * local, T * worst, delta) for T in queries]
         for T, design in zip(queries, designs, strict=True):
             self.noise.record_cost(T, design.curve(conversion.ORDERS))
         return [(design, self._draw(T, design)) for T, design in zip(queries, designs, strict=True)]
@@ -369,7 +369,7 @@ class OptimisedAccountant(_ReleasingAccountant):
         local, done, result = np.zeros(1), 0, []
         for T, curve in zip(queries, curves, strict=True):
             local, done = local + smooth.local(steps, self.counts[done:T]), T
-            best = best_design(curve, local, T * worst, ORDERS, delta)
+            best = best_design(curve, local, T * worst, delta)
             at = int(np.flatnonzero(best.order == ORDERS)[0])
             sensitivity = float(smooth.smooth(local[:, [at]], best.beta)[0])
             result.append((best, best.at(float(curve[at]), sensitivity, float((T * worst)[at]))))
