@@ -265,15 +265,15 @@ class Ledger:
         return cls(path=path, private=private, records=records, entries=entries, limit=limit, order=order)
 
     def write(self) -> None:
-        entries = [_entry_to_json(entry) for entry in self.entries]
-        known = {"private": self.private, "records": self.records}
         content = {
+            "private": self.private,
+            "records": self.records,
             "orders": conversion.ORDERS.tolist(),
             "order": self.order,
             "limit": self.limit_in_json,
-            "entries": entries,
+            "entries": [_entry_to_json(entry) for entry in self.entries],
         }
-        write_json(self.path, _KIND, {**known, **content})
+        write_json(self.path, _KIND, content)
 
     @property
     def limit_in_json(self) -> dict[str, float] | None:
