@@ -59,7 +59,8 @@ def _log_delta(t: float, mu: float) -> float:
     # At ε = μt + μ²/2, δ = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) equals φ(t)·(R(t) − R(t + μ)), R the Mills ratio.
     log_density = -t * t / 2 - _LOG_SQRT_2PI
     if mu <= 0.5:
-        # The difference would cancel, so −dR/dx = 1 − xR(x) is integrated; Gauss's rule errs far below rounding.
+        # The difference would cancel, so −dR/dx = 1 − xR(x) is integrated; the error of the quadrature is far below
+        # rounding.
         x = t + mu * (1 + _NODES) / 2
         falls = 1 - x * math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2))
         return log_density + math.log(mu) + math.log(float(_WEIGHTS @ falls) / 2)
@@ -78,8 +79,9 @@ def pure_composition(epsilon: float, queries: int, delta: float) -> float:
     plain = queries * epsilon
     if plain == 0 or math.isinf(plain):
         return plain
-    # Hoeffding: beyond 20·√T of the mean lies less than e⁻⁸⁰⁰, below any δ. Omitting the lower tail makes Σ q_i smaller
-    # and ε larger. In the upper tail Σ p_i is 1 to rounding and Σ q_i grows, so the maximum is not there.
+    # By Hoeffding's inequality, numbers more than 20·√T away from the mean have a total probability below e⁻⁸⁰⁰, which
+    # is below any δ. Omitting the lower tail decreases Σ q_i and so increases ε. In the upper tail, Σ p_i is 1 up to
+    # rounding and Σ q_i grows, so the maximum is not there.
     mean, away = queries * math.exp(-epsilon) / (1 + math.exp(-epsilon)), 20 * math.sqrt(queries) + 1
     i = np.arange(max(0, math.floor(mean - away)), min(queries, math.ceil(mean + away)) + 1)
     ways = float(gammaln(queries + 1))

@@ -164,7 +164,7 @@ def _move_towards_unanimity(ordered: Counts, distances: NDArray[np.intp]) -> Arr
     """
     others = ordered[:, None, 1:].astype(np.float64)
     # Counts c_j above a level λ are lowered to λ, with Σ_j (c_j − λ)⁺ = d; so λ = max_k (c_1 + … + c_k − d)/k.
-    # With fractions of votes, q is at most what whole votes could make it.
+    # The q after moving fractions of votes is at most the q after moving whole votes.
     sums = np.cumsum(others, axis=-1) - distances[:, None]
     level = np.maximum(np.max(sums / np.arange(1, others.shape[-1] + 1), axis=-1, keepdims=True), 0.0)
     levelled = np.minimum(others, level)

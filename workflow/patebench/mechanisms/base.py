@@ -462,7 +462,8 @@ def check_covers(mechanism: Mechanism, *, abstentions: bool, weights: bool, labe
         raise PatebenchError(line, code="abstentions")
 
 
-#: Number of queries so large that every teacher misses one if `participation`, of twelve digits, is below 1.
+#: Number of queries at which every teacher misses at least one query if `participation`, a number of at most twelve
+#: digits, is below 1.
 _MANY = 10**15
 
 
