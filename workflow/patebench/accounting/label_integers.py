@@ -179,13 +179,13 @@ class _WinBounds:
         wins = _tail_sums(noise.p * noise.below(z + t[:, None] - tie))
         after = _tail_sums(noise.p * noise.below(z + t[:, None] - tie - 2))
         strip = _tail_sums(noise.p * (noise.mass(z + t[:, None] - tie) + noise.mass(z + t[:, None] - tie - 1)))
-        low, high = _read_tail_sums(wins, -start, noise.reach), _read_tail_sums(wins, -end, noise.reach)
+        low, high = _read_tail_sums(wins, -start), _read_tail_sums(wins, -end)
         # When u falls and v rises by 1, P_a loses outcomes in which a is ahead by less than 2, which grow with w, and
         # p(u)F(−v − κ), the outcomes with Z_a + u = 0, largest at the u nearest to 0 and at the least w.
-        removed = _read_tail_sums(strip, 1 - end, noise.reach)
+        removed = _read_tail_sums(strip, 1 - end)
         removed = removed + noise.mass(np.clip(0, start, np.maximum(end, start))) * noise.below(t - start - tie)
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.log1p(removed * (1 + _ERROR) / (_read_tail_sums(after, 1 - start, noise.reach) * (1 - _ERROR)))
+            ratio = np.log1p(removed * (1 + _ERROR) / (_read_tail_sums(after, 1 - start) * (1 - _ERROR)))
         empty = end < start
         ratio = np.where(empty | (removed == 0), 0.0, np.minimum(ratio, 2 * noise.steepest)) * (1 + _ERROR)
         return np.where(empty, np.inf, low * (1 - _ERROR)), np.where(empty, 0.0, high * (1 + _ERROR)), ratio
@@ -197,11 +197,12 @@ def _tail_sums(terms: Array) -> Array:
     return np.pad(sums, ((0, 0), (0, 1)))
 
 
-def _read_tail_sums(sums: Array, z: Integers, reach: int) -> Array:
+def _read_tail_sums(sums: Array, z: Integers) -> Array:
     """Return, for each entry of `z` (cells × columns), the sum of the column's terms at noise values of at least `z`.
 
-    `sums` (columns × values) is the result of `_tail_sums` for terms at the noise values −`reach` to `reach`.
+    `sums` (columns × values) is the result of `_tail_sums` for terms at the noise values −reach to reach.
     """
+    reach = sums.shape[1] // 2 - 1
     return np.take_along_axis(sums.T, np.clip(z + reach, 0, 2 * reach + 1), axis=0)
 
 
