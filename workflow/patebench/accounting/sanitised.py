@@ -238,7 +238,7 @@ def seeded(seed: int, *names: str | int) -> SanitisingNoise:
 
 
 def accountants(
-    votes: Votes, per_query: PerQuery, worst: Callable[[Array], Array], theorem: str, noise: SanitisingNoise = fresh
+    votes: Votes, per_query: PerQuery, worst: Callable[[Array], Array], theorem: str, noise: SanitisingNoise
 ) -> list[Accountant]:
     """Return the sanitised accountant of a mechanism, and a variant with noise parameters optimised on `votes`.
 
@@ -249,7 +249,7 @@ def accountants(
     ----------
     per_query, theorem : data-dependent theorem, and its citation
     worst : data-independent Rényi curve of one query, which `per_query` never exceeds
-    noise : noise of the sanitised bound; by default secret noise from the operating system
+    noise : noise of the sanitised bound
     """
     if (hours := smooth.work(votes.queries, votes.classes, votes.teachers) / _CELLS_PER_HOUR) > 1:
         log.warning("no sanitised bound is stated: computing the smooth sensitivity would take about %.0f hours", hours)
@@ -327,7 +327,7 @@ class SanitisedAccountant(_ReleasingAccountant):
     seeded noise, ε must not be published.
     """
 
-    noise: SanitisingNoise = fresh
+    noise: SanitisingNoise
 
     def _design_and_draw(self, queries: Sequence[int], delta: float) -> list[tuple[Design, float]]:
         typical = profile(*self.shape)
