@@ -9,6 +9,8 @@ is a Rényi divergence of order l + 1 in the same direction. All data-dependent 
 that the noisy plurality differs from the true one.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr
@@ -159,16 +161,11 @@ def moments_data_dependent(log_q: Array, gamma: float, moments: ArrayLike) -> Ar
     moments = np.asarray(moments, dtype=np.float64)
     result = np.tile(moments_data_independent(gamma, moments), (len(log_q), 1))
     applies = log_q <= -np.logaddexp(0.0, 2 * gamma)
-    if np.all(applies):
-        return np.minimum(result, _moments_theorem(log_q[:, None], gamma, moments), out=result)
     if np.any(applies):
-        result[applies] = np.minimum(result[applies], _moments_theorem(log_q[applies, None], gamma, moments))
+        q = log_q[applies, None]
+        theorem = log_two_outcomes(q, np.minimum(q + 2 * gamma, 0.0), 2 * gamma, moments)
+        result[applies] = np.minimum(result[applies], theorem)
     return result
-
-
-def _moments_theorem(log_q: Array, gamma: float, moments: Array) -> Array:
-    """Return the log moments of LNMax(γ) by PATE 2017, Theorem 1; all q must satisfy the theorem's condition."""
-    return log_two_outcomes(log_q, np.minimum(log_q + 2 * gamma, 0.0), 2 * gamma, moments)
 
 
 #: Cap on γ and on −ln q, so that ∞ − ∞ never occurs; the cap rounds q up.
@@ -178,10 +175,19 @@ _LARGE = 1e290
 _PLAIN = 600.0
 
 
-def _leads(counts: NDArray[np.integer]) -> NDArray[np.integer]:
-    """Return by how many votes the plurality leads each other class, (queries, classes − 1), ascending in each row."""
-    ordered = np.sort(counts, axis=1)
-    return ordered[:, -1:] - ordered[:, -2::-1]
+def _bound_log_q(counts: NDArray[np.integer], union_bound: Callable[[NDArray[np.integer]], Array]) -> Array:
+    """Return the bound `union_bound` on ln Pr[the label is not the plurality] per query, at most ln(1 − 1/m).
+
+    m is the number of classes. `union_bound` is a function of the leads of the plurality over each other class, in
+    votes: (queries, classes − 1), ascending in each row.
+    """
+
+    def solve(rows: NDArray[np.integer]) -> Array:
+        ordered = np.sort(rows, axis=1)
+        return union_bound(ordered[:, -1:] - ordered[:, -2::-1])
+
+    # The plurality is the likeliest of m outcomes, so its probability is at least 1/m.
+    return np.maximum(np.minimum(rowwise(solve, counts), np.log1p(-1 / counts.shape[1])), -_LARGE)
 
 
 def laplace_log_q(counts: NDArray[np.integer], gamma: float) -> Array:
@@ -191,15 +197,15 @@ def laplace_log_q(counts: NDArray[np.integer], gamma: float) -> Array:
     the plurality j* over class j, in votes.
     """
 
-    def union_bound(counts: NDArray[np.integer]) -> Array:
-        scaled = min(gamma, _LARGE) * _leads(counts)
+    def union_bound(leads: NDArray[np.integer]) -> Array:
+        scaled = min(gamma, _LARGE) * leads
         if scaled.max() > _PLAIN:
             result: Array = logsumexp(np.log1p(scaled / 2) - scaled) - np.log(2)
         else:
             result = np.log(((2 + scaled) * np.exp(-scaled)) @ np.ones(scaled.shape[1])) - np.log(4)
         return result
 
-    return _cap_log_q(rowwise(union_bound, counts), counts.shape[1])
+    return _bound_log_q(counts, union_bound)
 
 
 def gaussian_log_q(counts: NDArray[np.integer], sigma: float) -> Array:
@@ -209,16 +215,9 @@ def gaussian_log_q(counts: NDArray[np.integer], sigma: float) -> Array:
     plurality j* over class j, in votes.
     """
 
-    def union_bound(counts: NDArray[np.integer]) -> Array:
-        behind = _leads(counts)
+    def union_bound(leads: NDArray[np.integer]) -> Array:
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            scaled = np.where(behind > 0, behind / (np.sqrt(2) * sigma), 0.0)
+            scaled = np.where(leads > 0, leads / (np.sqrt(2) * sigma), 0.0)
         return logsumexp(log_ndtr(-scaled))
 
-    return _cap_log_q(rowwise(union_bound, counts), counts.shape[1])
-
-
-def _cap_log_q(log_q: Array, classes: int) -> Array:
-    """Return the bounds `log_q` on ln Pr[the label is not the plurality], capped at ln(1 − 1/`classes`)."""
-    # The plurality is the likeliest of m outcomes, so its probability is at least 1/m.
-    return np.maximum(np.minimum(log_q, np.log1p(-1 / classes)), -_LARGE)
+    return _bound_log_q(counts, union_bound)
