@@ -141,7 +141,15 @@ class Mechanism(ABC):
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            _check_parameter(f"{type(self).__name__}: {item.name}", item, value := getattr(self, item.name))
+            name, value = f"{type(self).__name__}: {item.name}", getattr(self, item.name)
+            low, above, high = limits(item)
+            check_real(name, value)
+            if not (low < value <= high if above else low <= value <= high):
+                least = f"above {low:g}" if above else f"at least {low:g}"
+                most = "" if math.isinf(high) else f" and at most {high:g}"
+                raise PatebenchError(f"{name} = {value:g} is out of range; it must be {least}{most}")
+            if item.metadata.get("whole") and value % 1:
+                raise PatebenchError(f"{name} = {value:g} is not a whole number; give one")
             object.__setattr__(self, item.name, float(value) + 0.0)  # a plain float, and 0 for −0
 
     @abstractmethod
@@ -445,21 +453,17 @@ def check_covers(mechanism: Mechanism, *, abstentions: bool, weights: bool, labe
     are public and only their labels are private (`labels_only`).
     """
     name = type(mechanism).__name__
-    if labels_only and not mechanism.labels:
-        able = _mechanisms_with("labels")
-        line = f"no theorem of {name} states the ε of a private label whose sample is public; use {able}"
-        raise PatebenchError(line, code="labels")
-    if weights and not mechanism.weights:
-        able = _mechanisms_with("weights")
-        line = f"{name} has no theorem for votes with weights; mechanisms that accept weights: {able}"
-        raise PatebenchError(line, code="weights")
-    if abstentions and not mechanism.abstentions:
-        able = _mechanisms_with("abstentions")
-        line = (
-            f"the proof of {name} assumes that teachers vote on every query, but these teachers may abstain; mechanisms"
-            f" that allow abstentions: {able}"
-        )
-        raise PatebenchError(line, code="abstentions")
+    silence = (
+        f"the proof of {name} assumes that teachers vote on every query, but these teachers may abstain; mechanisms"
+        " that allow abstentions:"
+    )
+    for attribute, present, fault in (
+        ("labels", labels_only, f"no theorem of {name} states the ε of a private label whose sample is public; use"),
+        ("weights", weights, f"{name} has no theorem for votes with weights; mechanisms that accept weights:"),
+        ("abstentions", abstentions, silence),
+    ):
+        if present and not getattr(mechanism, attribute):
+            raise PatebenchError(f"{fault} {_mechanisms_with(attribute)}", code=attribute)
 
 
 #: Number of queries at which every teacher misses at least one query if `participation`, a number of at most twelve
@@ -556,14 +560,3 @@ def fault_of(kind: object) -> str | None:
 def json_parameters(parameters: Mapping[str, float]) -> dict[str, float | str]:
     """Return parameters for strict JSON: an infinite parameter becomes the string "inf"."""
     return {name: in_json(value) for name, value in parameters.items()}
-
-
-def _check_parameter(name: str, item: Field[Any], value: Any) -> None:
-    low, above, high = limits(item)
-    check_real(name, value)
-    if not (low < value <= high if above else low <= value <= high):
-        least = f"above {low:g}" if above else f"at least {low:g}"
-        most = "" if math.isinf(high) else f" and at most {high:g}"
-        raise PatebenchError(f"{name} = {value:g} is out of range; it must be {least}{most}")
-    if item.metadata.get("whole") and value % 1:
-        raise PatebenchError(f"{name} = {value:g} is not a whole number; give one")
