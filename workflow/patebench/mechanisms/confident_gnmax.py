@@ -58,9 +58,16 @@ class ConfidentGNMax(Mechanism):
         return votes.counts.max(axis=1)
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
-        answered, unanswered = self.log_answered(self.test_statistic(votes))
-        labels = self._answer.log_outcome_probabilities(votes)[:, :-1]
-        return np.column_stack([labels + answered[:, None], unanswered])
+        return self._after_test(self._answer.log_outcome_probabilities(votes)[:, :-1], self.test_statistic(votes))
+
+    def _after_test(self, log_p: Array, statistic: ArrayLike) -> Array:
+        """Return ln Pr of each outcome, of which "no answer" is the last, (rows, outcomes + 1).
+
+        `log_p` (rows, outcomes) is ln Pr of each outcome if the query is answered, and `statistic` (rows,) the test
+        statistic.
+        """
+        answered, unanswered = self.log_answered(statistic)
+        return np.column_stack([log_p + answered[:, None], unanswered])
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
         """Yield the outcome distributions of the histograms `counts` and of all their neighbours.
@@ -76,15 +83,10 @@ class ConfidentGNMax(Mechanism):
         The last outcome, "no answer", is added. `statistic` and `statistic_neighbour`, (neighbours,), are the test
         statistics of the histogram and of the neighbour in each row of `pairs`.
         """
-
-        def outcomes(log_p: Array, statistic: ArrayLike) -> Array:
-            answered, unanswered = self.log_answered(statistic)
-            return np.column_stack([log_p + answered[:, None], unanswered])
-
         return replace(
             pairs,
-            log_p=outcomes(pairs.log_p, statistic),
-            log_p_neighbour=outcomes(pairs.log_p_neighbour, statistic_neighbour),
+            log_p=self._after_test(pairs.log_p, statistic),
+            log_p_neighbour=self._after_test(pairs.log_p_neighbour, statistic_neighbour),
             multiplicity=np.pad(pairs.multiplicity, ((0, 0), (0, 1)), constant_values=1),
         )
 
