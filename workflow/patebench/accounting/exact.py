@@ -143,8 +143,7 @@ def _log_moments(log_p: Array, ratio: Array, linear: Array, exponents: Array) ->
 
 def _log_moments_plain(log_p: Array, ratio: Array, linear: Array, t: Array) -> Array:
     """Compute `_log_moments` directly, for exponents at which no term overflows and no relevant term underflows."""
-    terms = ratio[:, :, None] * t
-    np.expm1(terms, out=terms)
+    terms = np.expm1(ratio[:, :, None] * t)
     # The same rounded probabilities as in `linear`, which cancels the first order of the terms.
     total = linear * t + np.matmul(np.exp(log_p)[:, None, :], terms)[:, 0]
     tiny = (log_p < _TINY) & np.isfinite(log_p)

@@ -99,25 +99,17 @@ def log_two_outcomes(log_q: ArrayLike, log_r: ArrayLike, log_b: ArrayLike, expon
         log_a = np.log1p(np.exp(log_q + log_expm1(log_r - log_q) - log1mexp(log_r)))
     near = exponent * max(log_a.max(), log_b.max()) <= _PLAIN
     near &= log_q.min() >= -_PLAIN
-    if near.all():
-        return _two_outcomes_plain(log_q, log_a, log_b, exponent)
-    if not near.any():
-        return _two_outcomes_in_log_space(log_q, log_a, log_b, exponent)
     result = np.empty(np.broadcast_shapes(log_q.shape, log_b.shape, exponent.shape))
-    result[..., near] = _two_outcomes_plain(log_q, log_a, log_b, exponent[near])
-    result[..., ~near] = _two_outcomes_in_log_space(log_q, log_a, log_b, exponent[~near])
+    for chosen, solve in ((near, _two_outcomes_plain), (~near, _two_outcomes_in_log_space)):
+        if chosen.any():
+            result[..., chosen] = solve(log_q, log_a, log_b, exponent[chosen])
     return result
 
 
 def _two_outcomes_plain(log_q: Array, log_a: Array, log_b: Array, exponent: Array) -> Array:
     """Compute `log_two_outcomes` from ln A directly, if no power overflows and no probability underflows."""
     q = np.exp(log_q)
-    total: Array = np.asarray(exponent * log_a)
-    np.expm1(total, out=total)
-    total *= 1 - q
-    total = np.asarray(total + q * np.expm1(exponent * log_b))
-    np.log1p(total, out=total)
-    return np.maximum(total, LEAST, out=total)
+    return np.maximum(np.log1p((1 - q) * np.expm1(exponent * log_a) + q * np.expm1(exponent * log_b)), LEAST)
 
 
 def _two_outcomes_in_log_space(log_q: Array, log_a: Array, log_b: Array, exponent: Array) -> Array:

@@ -96,10 +96,7 @@ class _Side(NamedTuple):
         `order`.
         """
         value = _product(self.log_weight, (order - 1) * self.ratio)
-        rounding = 2 * _STEP * np.abs(value)
-        value += (order - 1) * self.change
-        value += rounding
-        return value
+        return value + (order - 1) * self.change + 2 * _STEP * np.abs(value)
 
 
 def _product(log_weight: Array, power: Array) -> Array:
