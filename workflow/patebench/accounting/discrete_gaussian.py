@@ -215,10 +215,7 @@ def _convolve_power(p: Array, draws: int, size: int) -> tuple[Array, float]:
     `p` contains the probabilities of 0, 1, 2, …; the distribution contains those of the sums 0 … `size` − 1.
     """
     turn = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)
-    spectrum = np.zeros(len(turn), dtype=np.complex128)
-    for coefficient in p[::-1]:
-        spectrum *= turn
-        spectrum += coefficient
+    spectrum = np.polyval(p[::-1], turn)
     # All numbers are at most 1. The N-th power has N times the rounding error of the spectrum, plus its own.
     once = 16 * len(p) * _EPS
     with np.errstate(under="ignore"):
