@@ -146,7 +146,6 @@ _NOTHING = 1e-20
 _NODES, _WEIGHTS = (part / 2 for part in np.polynomial.legendre.leggauss(8))
 
 
-@dataclass(frozen=True)
 class SparseVector(Mechanism):
     """Sparse vector technique: the plurality if d + ν > threshold + ρ, else no answer; d is the query's `distance`.
 
@@ -157,6 +156,10 @@ class SparseVector(Mechanism):
 
     answering: ClassVar[Answering] = Answering.IN_SEQUENCE
     tests_stability: ClassVar[bool] = True
+
+    # Fields of the subclasses, which define the noise parameters before them.
+    failure: float
+    cutoff: float
 
     @property
     @abstractmethod
@@ -171,7 +174,7 @@ class SparseVector(Mechanism):
     @property
     def failures(self) -> int:
         """Return `cutoff`, the number of failed tests after which no query is answered, as an int."""
-        return int(self.parameters()["cutoff"])
+        return int(self.cutoff)
 
     def renyi_accountant(
         self, curve: Callable[[float, float, int, int, Array], Array], **options: Any
@@ -182,13 +185,12 @@ class SparseVector(Mechanism):
         fields of the accountant.
         """
         first, second = (noise.scale for noise in self.noises)
-        failure = self.parameters()["failure"]
         return RenyiAccountant(
             kind=Kind.WORST_CASE,
             source="Bassily, Thakkar, Thakurta 2018 (T·failure in δ); Rényi divergence of the sparse vector "
             "technique, proved in accounting/sparse_vector",
             totals=lambda queries, orders: np.stack([curve(first, second, T, self.failures, orders) for T in queries]),
-            failure=lambda T: T * failure,
+            failure=lambda T: T * self.failure,
             **options,
         )
 
