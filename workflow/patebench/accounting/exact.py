@@ -347,9 +347,6 @@ class _Block:
     rank: Integers  # rank of each class by its count (queries × classes)
     matrix: NDArray[np.integer] | None  # votes (teachers × queries), if known
 
-    def __len__(self) -> int:
-        return len(self.histogram_of_query)
-
     @classmethod
     def by_histogram(cls, votes: Votes) -> tuple["_Block", Counts]:
         """Return the queries of `votes` grouped by histogram, and the distinct histograms.
@@ -380,7 +377,7 @@ class _Block:
         cells, teachers = self.histogram_count * self.rank_count, len(self.matrix)
         flat = table.reshape(cells, -1)
         result = np.zeros((teachers, flat.shape[1]))
-        for queries in blocks(len(self), _BALLOTS // teachers):
+        for queries in blocks(len(self.histogram_of_query), _BALLOTS // teachers):
             voted = np.take_along_axis(self.rank[queries].T, self.matrix[:, queries].astype(np.intp), axis=0)
             cell = voted + self.histogram_of_query[queries] * self.rank_count
             width = cell.shape[1]

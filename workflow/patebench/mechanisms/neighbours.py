@@ -139,7 +139,7 @@ def _integrals(histograms: Histograms, noise: Noise) -> tuple[Array, Array]:
     the columns of `_pairs_on_shared_nodes`.
     """
     shift, number = 1 / noise.scale, histograms.values.shape[1]
-    x, log_weights = _nodes_and_weights(panels(noise, histograms, shift), len(histograms))
+    x, log_weights = _nodes_and_weights(panels(noise, histograms, shift), len(histograms.values))
     distance = x[:, :, None] - histograms.values[:, None, :]
     below = noise.log_distribution(distance)
     everyone = np.sum(below * histograms.multiplicity[:, None, :], axis=2) + log_weights
@@ -149,7 +149,7 @@ def _integrals(histograms: Histograms, noise: Noise) -> tuple[Array, Array]:
     stays, top = _scale_terms(others + noise.log_density(distance))
     one_less, top_less = _scale_terms(others + noise.log_density(distance + shift))
     one_more, top_more = _scale_terms(others + noise.log_density(distance - shift))
-    result = np.empty((len(histograms), number + 2, number, number))
+    result = np.empty((len(x), number + 2, number, number))
     for loses in range(number):
         result[:, :-2, loses] = _sum_products(stays * less[:, :, loses, None], more)
     result[:, -2], result[:, -1] = _sum_products(one_less, more), _sum_products(less, one_more)

@@ -66,9 +66,6 @@ class Histograms:
         np.put_along_axis(values, rank, behind, axis=1)
         return cls(values, multiplicities(rank))
 
-    def __len__(self) -> int:
-        return len(self.values)
-
 
 @dataclass(frozen=True)
 class Panels:
@@ -133,7 +130,7 @@ def _sum_panels(histograms: Histograms, intervals: Panels, noise: Noise) -> Arra
     everyone = np.sum(below * histograms.multiplicity[intervals.row, None, :], axis=2)
     log_weights = np.log(width) + LOG_WEIGHTS
     terms = noise.log_density(distance) - below + (everyone + log_weights)[:, :, None]
-    starts = np.searchsorted(intervals.row, np.arange(len(histograms)))
+    starts = np.searchsorted(intervals.row, np.arange(len(histograms.values)))
     return np.logaddexp.reduceat(logsumexp(terms, axis=1), starts, axis=0)
 
 
