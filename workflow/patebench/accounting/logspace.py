@@ -75,9 +75,9 @@ def rowwise(function: Callable[[NDArray[Any]], Array], table: NDArray[Any]) -> A
 
 
 def blocks(stop: int, size: int, start: int = 0) -> Iterator[slice]:
-    """Yield slices that divide the indices `start` … `stop` − 1 into blocks of `size` indices, or of 1 if it is below.
+    """Yield slices that divide the indices `start` … `stop` − 1 into blocks.
 
-    The last block may be smaller.
+    Each block has `size` indices, or 1 if `size` is below 1. The last block may have fewer.
     """
     size = max(1, size)
     return (slice(first, min(first + size, stop)) for first in range(start, stop, size))
