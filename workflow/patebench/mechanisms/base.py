@@ -522,8 +522,8 @@ def keeper_of(cost: PerQueryCost, epsilon: float, delta: float) -> RenyiFilter:
     """
     # The ledger uses these orders, so a release within the budget of this filter is within that of the ledger.
     order = best_order(cost.both, epsilon, delta)
-    nearest = conversion.ORDERS[np.argmin(np.abs(np.log((conversion.ORDERS - 1) / (order - 1))))]
-    keeper = RenyiFilter(epsilon=epsilon, delta=delta, order=float(nearest))
+    of_ledger = conversion.ORDERS[np.argmin(np.abs(np.log((conversion.ORDERS - 1) / (order - 1))))]
+    keeper = RenyiFilter(epsilon=epsilon, delta=delta, order=float(of_ledger))
     if not keeper.admits(cost.both):
         raise PatebenchError(
             f"a budget of ε = {epsilon:g} at δ = {delta:g} is too small for a single query; "
