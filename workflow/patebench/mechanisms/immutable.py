@@ -1,6 +1,6 @@
 """The immutable noisy argmax of NZC (Sun et al. 2020, *Differentially private deep learning with smooth sensitivity*).
 
-A constant c is added to the largest count before the noise, so that the noise hardly ever changes the answer. The paper
+A constant c is added to the largest count before the noise, so that the noise rarely changes the answer. The paper
 claims that the privacy cost of an answer is almost 0. This module states the claim and also computes the true cost.
 """
 
@@ -115,7 +115,7 @@ def _largest(counts: Counts) -> NDArray[np.bool_]:
 class ImmutableGNMax(ImmutableArgmax):
     """Immutable argmax with Gaussian noise: argmax(counts + N(0, σ²)), after c is added to the largest count.
 
-    Sun et al. 2020 (NZC), section 4.2, claim that a query costs as much as one of GNMax(σ), whatever c is.
+    Sun et al. 2020 (NZC), section 4.2, claim that a query costs as much as one of GNMax(σ), for every c.
     """
 
     shown = Shown("immutable GNMax", color="vermillion", marker="P")
@@ -156,7 +156,7 @@ class ImmutableGNMax(ImmutableArgmax):
 class ImmutableLNMax(ImmutableArgmax):
     """Immutable argmax with Laplace noise: argmax(counts + Lap(1/γ)), after c is added to the largest count.
 
-    Sun et al. 2020 (NZC), Theorem 4, claim that a query is 2γ-DP, whatever c is.
+    Sun et al. 2020 (NZC), Theorem 4, claim that a query is 2γ-DP for every c.
     """
 
     shown = Shown("immutable LNMax", color="vermillion", marker="X")
