@@ -168,10 +168,6 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
         return teachers
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
-        """Return ln Pr of each label and of "no answer" for each query, (queries, classes + 1).
-
-        Given the votes, labels of different queries are independent.
-        """
         answers = log_integer_argmax_probabilities(self.counts(votes), self.exact_noise(votes.teachers))
         return never_abstaining(answers)
 
