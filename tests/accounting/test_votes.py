@@ -20,16 +20,12 @@ from patebench.mechanisms.base import check_abstentions, make_mechanism
         (np.array([[0.0, 1.0]]), 3, "integers"),
         (np.zeros((0, 3), dtype=int), 3, "teachers × queries"),
         (np.array([[0, 0]]), 1, "at least two classes"),
+        (np.array([[-2, 0]]), 3, "−1 to abstain"),
     ],
 )
 def test_bad_votes_are_refused_in_one_line(matrix, classes, fault):
     with pytest.raises(PatebenchError, match=fault):
-        counts(matrix, classes)
-
-
-def test_of_those_who_may_abstain_other_labels_are_refused():
-    with pytest.raises(PatebenchError, match="−1 to abstain"):
-        counts(np.array([[-2, 0]]), 3, abstentions=True)
+        counts(matrix, classes, abstentions="abstain" in fault)
 
 
 @pytest.mark.parametrize(
