@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from patebench.config.parameters import (
-    ClassParameters,
     ImportParameters,
     PartitionParameters,
     SelectionParameters,
@@ -17,6 +16,7 @@ from patebench.config.parameters import (
     TeacherParameters,
     TrainingParameters,
 )
+from patebench.config.settings import DatasetSettings
 from patebench.core.seeds import Mode, stream_name
 from patebench.core.spelling import parameters_slug, slug
 from patebench.mechanisms import MECHANISMS
@@ -26,41 +26,24 @@ from patebench.students import selects_by_features
 #: Options of a command, by name; `core.spelling.command_words` writes them as text.
 Options = dict[str, Any]
 
-_CLASSES, _TRAINING = ClassParameters(), TeacherParameters()
+_TRAINING = TeacherParameters()
 
 
 @dataclass(frozen=True)
 class Data:
     """Data set of an experiment: built-in, or declared under `datasets` in the configuration.
 
-    Parameters
-    ----------
-    loader : name of the function that loads a declared data set, in the registry of data sets; None for a built-in one.
-    sources : pairs of a configuration key ("private", "public" or "index") and the path of a file or folder.
-    classes : number or names of the classes, if declared.
-    copy_of : built-in data set of which this one is a modified copy, or None.
-    declared : pairs of a configuration key ("table" or "images") and its value as JSON text.
-    names_owners : True if a column of a declared table contains the owner of each record.
-    features : encoders whose outputs replace the images; () to keep the images.
-    long_tail : numbers of private samples of the first and of the last class. From class to class, the numbers fall
-        exponentially. None to use all samples.
+    `settings` contains the declaration of a declared data set. It is not compared, because names are unique in a run.
     """
 
     name: str
-    loader: str | None = None
-    sources: tuple[tuple[str, str], ...] = ()
-    classes: ClassParameters = _CLASSES
-    copy_of: str | None = None
-    declared: tuple[tuple[str, str], ...] = ()
-    names_owners: bool = False
-    features: tuple[str, ...] = ()
-    long_tail: tuple[int, ...] | None = None
+    settings: DatasetSettings | None = field(default=None, compare=False)
 
-    def options(self) -> Options:
-        more = {"features": ",".join(self.features)} if self.features else {}
-        more |= {"long_tail": ",".join(map(str, self.long_tail))} if self.long_tail else {}
-        files = {"loader": self.loader, **dict(self.sources), **dict(self.declared), **more}
-        return {**({"option": files} if self.loader else {}), **self.classes.options()}
+    @property
+    def names_owners(self) -> bool:
+        """Return True if the declaration of the table names a column with the owner of each record."""
+        table = self.settings.table if self.settings else None
+        return table is not None and table.owner is not None
 
 
 @dataclass(frozen=True)

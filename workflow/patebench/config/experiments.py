@@ -15,7 +15,6 @@ from patebench.baselines.on_features import FEATURE_METHODS, protects_only_label
 from patebench.config.artefacts import Data, Ensemble, Experiment, LabelSet, Round, Setting, Split
 from patebench.config.parameters import (
     AuditParameters,
-    ClassParameters,
     DistilParameters,
     DpsgdParameters,
     FeatureMethodParameters,
@@ -29,7 +28,7 @@ from patebench.config.parameters import (
     TeacherParameters,
     TrainingParameters,
 )
-from patebench.config.run import RESERVED, Run, audit_name
+from patebench.config.run import Run, audit_name
 from patebench.config.settings import AuditSettings, DatasetSettings, EnsembleSettings, ExperimentSettings
 from patebench.core.errors import PatebenchError, call_all, located
 from patebench.core.fields import Parameters, key_path, show
@@ -57,6 +56,10 @@ T = TypeVar("T")
 P = TypeVar("P", bound=Parameters)
 Grid = Mapping[str, Mapping[str, Sequence[float]]]
 
+#: Values that folder names do not contain, such as δ: (folder of an artefact, last part of the key) → (key, value).
+#: Experiments with the same folder for an artefact share this artefact, so they must agree on these values.
+SharedValues = dict[tuple[str, str], tuple[str, object]]
+
 #: Number of classes in checks of costs, whose result does not depend on it.
 _ANY_CLASSES = 2
 
@@ -67,47 +70,23 @@ _OF_RECORDS = ("audit", "distillation", "petdl", "dpsgd", "private_knn", "public
 _CLUSTERS, _NEIGHBOURS = "prototypes", "random"
 
 
-class Agreement:
-    """Record of settings that folder names do not contain, such as δ, to detect experiments that disagree on them.
-
-    Two experiments with the same folder for an artefact share this artefact, so they must agree on these settings.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, str], tuple[str, object]] = {}
-
-    def settle(self, folder: str, where: str, value: object) -> None:
-        """Record that the artefact in `folder` gets `value` from the configuration key `where`.
-
-        Raises PatebenchError if the same key of another experiment gives this artefact another value.
-        """
-        kind = where.rsplit(".", 1)[-1]
-        place, known = self._known.setdefault((folder, kind), (where, value))
-        if known != value:
-            line = (
-                f"{show(value)} differs from {show(known)} at {place}, and both apply to {folder}; give both keys the"
-                " same value"
-            )
-            raise PatebenchError(line, code="disagreement", where=where)
-
-
 def expand(
     run: Run,
-    own: Mapping[str, Data],
-    agreement: Agreement,
+    own: Mapping[str, DatasetSettings],
+    shared: SharedValues,
     name: str,
     settings: ExperimentSettings,
     seeds: Sequence[int],
 ) -> Experiment:
     """Add the artefacts of the experiment `name` to `run`, once per seed; return its label sets and ensembles.
 
-    `own` contains the user's data sets by name. `agreement` contains settings of earlier experiments with which this
-    one must agree. Raises PatebenchError for the first mistake.
+    `own` contains the user's data sets by name. `shared` contains values of earlier experiments with which this one
+    must agree. Raises PatebenchError for the first mistake.
     """
     where, experiment = key_path("experiments", name), Experiment(name)
     _check_pool(f"{where}.queries", settings.queries or (), settings.pool)
     for selected in settings.queries or [None]:
-        _Expansion(run, own, agreement, experiment, where, settings, selected).add(seeds)
+        _Expansion(run, own, shared, experiment, where, settings, selected).add(seeds)
     return experiment
 
 
@@ -119,8 +98,8 @@ class _Expansion:
     """
 
     run: Run
-    own: Mapping[str, Data]
-    agreement: Agreement
+    own: Mapping[str, DatasetSettings]
+    shared: SharedValues
     experiment: Experiment
     where: str
     settings: ExperimentSettings
@@ -186,7 +165,7 @@ class _Expansion:
 
     def _add_labels(self, labels: LabelSet, queries: Sequence[int]) -> None:
         delta = self.settings.accounting.delta
-        self.agreement.settle(labels.name, f"{self.where}.accounting.delta", delta)
+        self._check_agreement(labels.name, f"{self.where}.accounting.delta", delta)
         self.run.add_labels(labels, queries, delta)
         self.experiment.label_sets[labels] = None
         self.experiment.ensembles[labels.ensemble] = None
@@ -213,8 +192,8 @@ class _Expansion:
         name = self.settings.dataset
         built_in = (dataset for dataset in DATASETS if not reads_own_files(dataset))
         check_among(f"{self.where}.dataset", name, [*built_in, *self.own], "a data set")
-        data = self.own.get(name) or Data(name)
-        if data.long_tail:
+        data = Data(name, self.own.get(name))
+        if data.settings and data.settings.long_tail:
             where = f"{key_path('datasets', name)}.long_tail"
             self._refuse_in_release(where, "it selects records by their private labels")
             if self.settings.protects:
@@ -285,7 +264,7 @@ class _Expansion:
                 ensemble = Ensemble(split, teachers, partition, training, work, queries)
                 for above, parameters in ((where, work), (f"{where}.partition", partition)):
                     for key in parameters.not_in_path():
-                        self.agreement.settle(ensemble.name, f"{above}.{key}", getattr(parameters, key))
+                        self._check_agreement(ensemble.name, f"{above}.{key}", getattr(parameters, key))
                 yield ensemble
 
     def _imported(self, split: Split) -> Iterator[Ensemble]:
@@ -293,7 +272,7 @@ class _Expansion:
         for where, settings in _keyed_entries(f"{self.where}.votes", self.settings.votes):
             self._refuse_in_release(where, "published votes protect nobody")
             self._check_whole_pool(where, "the file determines the queries")
-            if split.data.loader and split.data.copy_of is None:
+            if split.data.settings and split.data.settings.original is None:
                 line = (
                     f"the data set '{split.data.name}' may be private, and votes are imported only for public data"
                     " sets; declare the data set of which it is a copy as copy_of, or leave the votes out"
@@ -305,9 +284,22 @@ class _Expansion:
             if not ensemble.has_pool and (self.settings.students or self.settings.rounds):
                 line = "a student needs samples, but a plain table of votes has none; leave 'students' and 'rounds' out"
                 raise PatebenchError(line, code="no-samples", where=where)
-            self.agreement.settle(ensemble.name, f"{where}.file", settings.file)
+            self._check_agreement(ensemble.name, f"{where}.file", settings.file)
             self.run.own_files[ensemble.name] = [str(Path(self.run.data_root, settings.file))]
             yield ensemble
+
+    def _check_agreement(self, folder: str, where: str, value: object) -> None:
+        """Record that the artefact in `folder` gets `value` from the configuration key `where`.
+
+        Raises PatebenchError if the same key of another experiment gives this artefact another value.
+        """
+        place, known = self.shared.setdefault((folder, where.rsplit(".", 1)[-1]), (where, value))
+        if known != value:
+            line = (
+                f"{show(value)} differs from {show(known)} at {place}, and both apply to {folder}; give both keys the"
+                " same value"
+            )
+            raise PatebenchError(line, code="disagreement", where=where)
 
     def _refuse_in_release(self, where: str, why: str) -> None:
         if self.run.mode is Mode.RELEASE:
@@ -457,38 +449,16 @@ class _Expansion:
             if ensemble in chosen:
                 audited = ensemble.split.data, ensemble.teachers, setting
                 for key, value in agreed.items():
-                    self.agreement.settle(audit_name(*audited), f"{where}.{key}", value)
+                    self._check_agreement(audit_name(*audited), f"{where}.{key}", value)
                 self.run.add_audit(*audited, queries, delta, AuditParameters.of(settings))
                 if not ensemble.has_pool:
                     self.run.audited_votes[audit_name(*audited)] = [f"{self.run.results}/{ensemble.name}/votes.npz"]
 
 
-def own_data(name: str, settings: DatasetSettings) -> Data:
-    """Return the user's data set `name`.
-
-    Raises PatebenchError if a built-in data set or a folder of results already has this name.
-    """
-    where = key_path("datasets", name)
-    if name in {*DATASETS, *RESERVED}:
-        line = f"'{name}' is already the name of a built-in data set or of a folder of results; choose another name"
-        raise PatebenchError(line, code="taken", where=where)
-    return Data(
-        name,
-        settings.loader,
-        settings.files,
-        ClassParameters.of(settings),
-        settings.original,
-        settings.declared,
-        settings.names_owners,
-        settings.features or (),
-        settings.long_tail,
-    )
-
-
 def check_own_files(name: str, settings: DatasetSettings) -> None:
     """Raise PatebenchError if a file of a user's data set is missing, or if its private file is also the public one."""
     where = key_path("datasets", name)
-    call_all(partial(_check_exists, f"{where}.{role}", path) for role, path in settings.files)
+    call_all(partial(_check_exists, f"{where}.{role}", path) for role, path in settings.files.items())
     if settings.private and settings.public and Path(settings.private).samefile(settings.public):
         line = f"{settings.public} is also the private file; give a file with other samples; {OWN_DATA}"
         raise PatebenchError(line, code="same-file", where=f"{where}.public")

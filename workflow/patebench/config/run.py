@@ -192,12 +192,14 @@ class Run:
     # Each of the following methods adds an artefact and all artefacts that it needs.
 
     def add_data(self, data: Data) -> None:
-        self._add("data", data.name, "private.npz", data.options())
-        self.own_files[data.name] = [path for _, path in data.sources]
+        own = data.settings
+        self._add("data", data.name, "private.npz", own.options() if own else {})
         self._note_subject(data, data.name)
-        if data.copy_of is not None:
-            self.copies[data.name] = data.copy_of
-            self._note_subject(data, data.copy_of)
+        if own:
+            self.own_files[data.name] = list(own.files.values())
+            if own.original is not None:
+                self.copies[data.name] = own.original
+                self._note_subject(data, own.original)
 
     def add_split(self, split: Split) -> None:
         self.add_data(split.data)

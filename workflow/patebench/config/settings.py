@@ -155,26 +155,26 @@ class DatasetSettings(ClassParameters):
         return self
 
     @property
-    def files(self) -> tuple[tuple[str, str], ...]:
-        """Return the given files and folders as pairs of a key, such as "private", and a path."""
-        named = (("private", self.private), ("public", self.public), ("index", self.index))
-        return tuple((name, path) for name, path in named if path is not None)
+    def files(self) -> dict[str, str]:
+        """Return the given files and folders by key, such as "private"."""
+        return {key: path for key in ("private", "public", "index") if (path := getattr(self, key)) is not None}
 
     @property
-    def declared(self) -> tuple[tuple[str, str], ...]:
-        """Return pairs of a key, "table" or "images", and the declaration under this key as JSON text."""
-        named = (("table", self.table), ("images", self.images))
-        return tuple((name, model.model_dump_json(exclude_unset=True)) for name, model in named if model is not None)
+    def declared(self) -> dict[str, str]:
+        """Return the given declarations by key, "table" or "images", as JSON text."""
+        named = {"table": self.table, "images": self.images}
+        return {key: model.model_dump_json(exclude_unset=True) for key, model in named.items() if model is not None}
 
     @property
     def original(self) -> str | None:
         """Return the built-in data set of which this one is a modified copy, or None."""
         return self.copy_of if reads_own_files(self.loader) else self.loader
 
-    @property
-    def names_owners(self) -> bool:
-        """Return True if the declaration of the table names a column with the owner of each record."""
-        return self.table is not None and self.table.owner is not None
+    def options(self) -> dict[str, Any]:
+        """Return the options of the command that loads the data set."""
+        lists = {key: ",".join(map(str, values)) for key in ("features", "long_tail") if (values := getattr(self, key))}
+        loaded = {"loader": self.loader, **self.files, **self.declared, **lists}
+        return {"option": loaded, **ClassParameters.of(self).options()}
 
 
 class EnsembleSettings(TrainingParameters, TeacherParameters):

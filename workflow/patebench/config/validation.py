@@ -13,9 +13,9 @@ import numpy as np
 
 from patebench import features, models
 from patebench.config.artefacts import Data
-from patebench.config.experiments import Agreement, check_among, check_own_files, expand, own_data
+from patebench.config.experiments import SharedValues, check_among, check_own_files, expand
 from patebench.config.run import RESERVED, Run
-from patebench.config.settings import ConfigSettings, EnsembleSettings, ExperimentSettings, names
+from patebench.config.settings import ConfigSettings, DatasetSettings, EnsembleSettings, ExperimentSettings, names
 from patebench.core.errors import PatebenchError, call_all, located
 from patebench.core.fields import Parameters, key_path
 from patebench.core.registry import check_groups
@@ -62,7 +62,6 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
     """
     _check_registries()
     settings = ConfigSettings.checked(written)
-    own = {name: own_data(name, dataset) for name, dataset in settings.datasets.items()}
     _check_names(settings, listed=isinstance(written.get("only"), list | tuple))
     chosen = settings.only or tuple(settings.experiments)
     if files:
@@ -78,9 +77,9 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
         aggregators=settings.secure.aggregators if settings.secure else None,
         seeds=tuple(dict.fromkeys(seed for name in chosen for seed in seeds[name])),
     )
-    ignored_run, agreement = copy.deepcopy(run), Agreement()
+    ignored_run, shared = copy.deepcopy(run), SharedValues()
     experiments = {
-        name: expand(run if name in chosen else ignored_run, own, agreement, name, each, seeds[name])
+        name: expand(run if name in chosen else ignored_run, settings.datasets, shared, name, each, seeds[name])
         for name, each in settings.experiments.items()
     }
     run.experiments = tuple(each for name, each in experiments.items() if name in chosen)
@@ -89,9 +88,9 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
     sought = {
         name: each
         for name, each in settings.experiments.items()
-        if each.dataset not in own or (files and name in chosen)
+        if each.dataset not in settings.datasets or (files and name in chosen)
     }
-    _check_data(sought, run, own)
+    _check_data(sought, run, settings.datasets)
     return run
 
 
@@ -105,10 +104,14 @@ def _check_registries() -> None:
 
 
 def _check_names(settings: ConfigSettings, *, listed: bool) -> None:
-    """Raise PatebenchError if the name of the run or of its folder is taken, or `only` names an unknown experiment.
+    """Raise PatebenchError if the name of a data set, the run or its folder is taken, or a name in `only` is unknown.
 
     `listed` is True if the key `only` is a list rather than text with commas.
     """
+    for name in settings.datasets:
+        if name in {*DATASETS, *RESERVED}:
+            line = f"'{name}' is already the name of a built-in data set or of a folder of results; choose another name"
+            raise PatebenchError(line, code="taken", where=key_path("datasets", name))
     _check_folder("results", settings.results)
     taken = [*DATASETS, *settings.datasets, *RESERVED]
     if settings.name in taken:
@@ -139,12 +142,12 @@ def _check_budget(run: Run) -> None:
         run.check_size_of_delta("ledger.delta", limit.delta, max(teachers, default=None))
 
 
-def _check_data(experiments: Mapping[str, ExperimentSettings], run: Run, own: Mapping[str, Data]) -> None:
+def _check_data(experiments: Mapping[str, ExperimentSettings], run: Run, own: Mapping[str, DatasetSettings]) -> None:
     """Raise PatebenchError if an experiment does not match the sizes and shapes of its data.
 
     `own` contains the user's data sets by name.
     """
-    data = {each.dataset: own.get(each.dataset) or Data(each.dataset) for each in experiments.values()}
+    data = {each.dataset: Data(each.dataset, own.get(each.dataset)) for each in experiments.values()}
     # Outlines of built-in data sets are stored in the package; the user's own files are read.
     read = call_all(partial(_outline, each, Path(run.data_root)) for each in data.values())
     known = dict(zip(data, read, strict=True))
@@ -161,14 +164,16 @@ def _outline(data: Data, root: Path) -> Outline | None:
 
     `root` is the folder of downloaded data sets.
     """
-    loader = data.loader or data.name
-    if data.loader is None or not reads_own_files(loader):
-        found = known_outline(loader)
+    own = data.settings
+    if own is None:
+        return known_outline(data.name)
+    if not reads_own_files(own.loader):
+        found = known_outline(own.loader)
     else:
-        found = outline_of(loader, root, {**dict(data.sources), **dict(data.declared)}, data.classes.names)
-    if not data.features or found is None:
+        found = outline_of(own.loader, root, {**own.files, **own.declared}, own.names)
+    if not own.features or found is None:
         return found
-    for encoder in data.features:
+    for encoder in own.features:
         features.check_input(encoder, found.shape)
     # The number of features is unknown before the run.
     return replace(found, shape=(1,))

@@ -26,6 +26,7 @@ from patebench.audit.adjacent_data import KINDS, AuditedData, ChangeFinding, Rec
 from patebench.cli.command import COUNT, FILE, Json, show_on_terminal, stage_command, table_of
 from patebench.config.artefacts import Data, Ensemble, Round
 from patebench.config.run import Run
+from patebench.config.settings import DatasetSettings
 from patebench.core.class_accuracy import BESIDE_ACCURACY
 from patebench.core.errors import PatebenchError, in_one_line
 from patebench.core.files import Artefact, nearest_file, read_any_arrays, read_arrays, read_facts, read_json
@@ -126,7 +127,7 @@ def _ensembles(config: Run) -> Iterator[tuple[Ensemble, list[Round]]]:
                 " experiments with trained teachers (key `only`)"
             )
             raise PatebenchError(line, code="imported-votes")
-        if ensemble.split.data.long_tail:
+        if (settings := ensemble.split.data.settings) and settings.long_tail:
             line = (
                 f"with 'long_tail', changing one record of {ensemble.split.data.name} changes which others are selected"
                 "; leave 'long_tail' out for the audit"
@@ -283,13 +284,14 @@ class DataSet:
 
         The records are written to a file named after `name`, which the loader for own files reads.
         """
-        files = {"private": self.folder / f"{name}-private.npz", "public": self.folder / "own-public.npz"}
+        files = {"private": str(self.folder / f"{name}-private.npz"), "public": str(self.folder / "own-public.npz")}
         arrays = dict[str, Any](records)
         if not self.private.meta.get("own_rows"):  # then the rows of the copy are positions too
             del arrays["row"]
         np.savez(files["private"], **arrays)
-        sources = tuple((role, str(path)) for role, path in files.items())
-        return replace(self.data, loader="npz", sources=sources, declared=())
+        settings = self.data.settings or DatasetSettings.model_construct(loader="npz")
+        changes = {"loader": "npz", **files, "index": None, "table": None, "images": None}
+        return replace(self.data, settings=settings.model_copy(update=changes))
 
     def audit(self) -> AuditedData:
         """Test whether changing one private record changes a public output of the stage `data`; return the findings.
@@ -309,11 +311,11 @@ class DataSet:
         y[at] = self.public.meta["classes"]
         what = f"record {at} has the label {y[at]}, which is not a class"
         changes = [("new label", what, self.with_records({**self.private.arrays, "y": y}, "new-label"))]
-        sources = dict(self.data.sources)
-        if copies := DATASETS.fact(self.data.loader or self.data.name, "unlike_others"):
-            for kind, what, private in imported(copies)(self.folder, **sources, **dict(self.data.declared)):
-                own_files = {**sources, "private": str(private)}
-                changes.append((kind, what, replace(self.data, sources=tuple(own_files.items()))))
+        settings = self.data.settings
+        if settings and (copies := DATASETS.fact(settings.loader, "unlike_others")):
+            for kind, what, private in imported(copies)(self.folder, **settings.files, **settings.declared):
+                changed = settings.model_copy(update={"private": str(private)})
+                changes.append((kind, what, replace(self.data, settings=changed)))
         findings = [
             compare_runs(kind, what, False, self.unchanged, Rerun(self.config, data, self.folder / "changed"))
             for kind, what, data in changes
