@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 PRIVATE_MODEL_KINDS = ("train_dpsgd", "train_petdl", "train_private_knn", "train_on_features")
 
 #: Entries that records take from a private model: required ones, then optional ones.
-_PRIVATE_MODEL = (
-    *("system", "form", "private_model", "parameters", "model", "model_parameters", "accuracy", "seconds"),
-)
+_PRIVATE_MODEL = ("system", "form", "private_model", "parameters", "model", "model_parameters", "accuracy", "seconds")
 _OPTIONAL = (
     *("teachers", "ensemble", "audited", "verdict", "answered", "label_accuracy"),
     *("public_use", "public_samples"),
