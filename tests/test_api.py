@@ -62,7 +62,7 @@ print(json.dumps(sorted({"torch", "pandas", "click", "pydantic", "sklearn"} & se
     assert run(code) == []
 
 
-def test_every_name_is_there_with_a_docstring_and_listed() -> None:
+def test_every_public_name_has_a_docstring_and_is_listed() -> None:
     assert set(patebench.__all__) <= set(dir(patebench))
     for name in patebench.__all__:
         found = getattr(patebench, name)
@@ -71,7 +71,7 @@ def test_every_name_is_there_with_a_docstring_and_listed() -> None:
         patebench.bound  # noqa: B018
 
 
-def test_the_folder_of_audits_does_not_hide_the_function() -> None:
+def test_the_subpackage_audit_does_not_hide_the_function() -> None:
     code = """
 import patebench.audit.audit_text
 from patebench import audit
@@ -85,7 +85,7 @@ print(json.dumps([patebench.audit is audit, patebench.audit.__module__]))
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_bounds_are_those_of_the_calculator_the_least_worst_case_first(source: str) -> None:
+def test_bounds_agree_with_the_calculator_and_are_sorted(source: str) -> None:
     votes, more = SOURCES[source]
     found = patebench.bounds(votes, "lnmax", gamma=0.1, delta=DELTA, queries=7, **more)
     counted = VOTES if source in ("votes", "matrix") else Votes(VOTES.counts)
@@ -97,7 +97,7 @@ def test_bounds_are_those_of_the_calculator_the_least_worst_case_first(source: s
     assert {bound.queries for bound in found} == {7}
 
 
-def test_bounds_of_a_release_are_those_that_hold_for_discrete_noise() -> None:
+def test_bounds_of_a_release_are_for_discrete_noise() -> None:
     found = patebench.bounds(VOTES, "gnmax", sigma=20, delta=DELTA, release=True)
     assert sorted(map(repr, found)) == sorted(map(repr, GNMax(20).bounds(VOTES, [30], DELTA, discrete=True)))
     assert "gdp" not in {bound.accountant for bound in found}
@@ -106,14 +106,14 @@ def test_bounds_of_a_release_are_those_that_hold_for_discrete_noise() -> None:
 # Labels.
 
 
-def test_seeded_labels_are_those_of_the_mechanism_and_can_be_drawn_again() -> None:
+def test_seeded_labels_agree_with_the_mechanism() -> None:
     wanted = GNMax(3).release(VOTES, Draws(5, "label").source())
     for votes, more in SOURCES.values():
         assert np.array_equal(patebench.label(votes, "gnmax", sigma=3, seed=5, **more), wanted)
     assert not np.array_equal(patebench.label(VOTES, "gnmax", sigma=3, seed=6), wanted)
 
 
-def test_labels_to_hand_out_have_fresh_discrete_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_released_labels_have_new_discrete_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = []
 
     def noted(self: Draws, *names: str) -> Any:
@@ -128,7 +128,7 @@ def test_labels_to_hand_out_have_fresh_discrete_noise(monkeypatch: pytest.Monkey
     assert drawn == ["release"] * 3
 
 
-def test_silence_is_no_answer() -> None:
+def test_an_abstention_is_no_answer() -> None:
     never = patebench.label(VOTES, "confident-gnmax", threshold=1e6, sigma1=1, sigma2=1, seed=0)
     assert set(never) == {patebench.NO_ANSWER} == {-1}
 
@@ -137,7 +137,7 @@ def test_silence_is_no_answer() -> None:
 
 
 @pytest.mark.slow
-def test_an_audit_is_that_of_the_command(tmp_path: Path) -> None:
+def test_an_audit_agrees_with_the_command(tmp_path: Path) -> None:
     found = patebench.audit("gnmax", sigma=5, teachers=10, classes=2, delta=DELTA, queries=[1, 2], runs=1000, seed=3)
     setting = AuditSetting("gnmax", GNMax(5), 10, 2, DELTA, 1000, 0.999, partial(generator, 3, "audit"))
     direct = verdict.run_audit(setting, [1, 2])
@@ -154,7 +154,7 @@ def test_an_audit_is_that_of_the_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_calibration_for_a_release_keeps_what_its_bounds_state() -> None:
+def test_calibration_for_a_release_agrees_with_its_bounds() -> None:
     found = patebench.calibrate("gnmax", epsilon=3, delta=DELTA, queries=1, release=True)
     stated = patebench.bounds(VOTES, "gnmax", delta=DELTA, queries=1, release=True, **found.parameters)
     assert found.release
@@ -170,7 +170,7 @@ TRUTH = np.repeat([0, 1, 2], 20)
 GIVEN = np.where(np.arange(60) % 4 == 0, TRUTH, -1)
 
 
-def test_a_student_is_that_of_the_training() -> None:
+def test_a_student_agrees_with_the_training_function() -> None:
     student = patebench.train_student(POOL, GIVEN, method="consistency", model="mlp", epochs=3, seed=2)
     data = StudentData(pool=POOL.astype(np.float32), labels=GIVEN, classes=3)
     direct, curve = train(data, StudentConfig(method="consistency", model="mlp", epochs=3), seed=2)
@@ -181,7 +181,7 @@ def test_a_student_is_that_of_the_training() -> None:
     assert student.curve_ == curve
 
 
-def test_a_student_knows_more_classes_than_it_saw() -> None:
+def test_a_student_has_classes_without_labels() -> None:
     student = patebench.train_student(POOL.tolist(), GIVEN.tolist(), method="supervised", model="logistic", classes=5)
     assert student.classes_.tolist() == [0, 1, 2, 3, 4]
     probabilities = student.predict_proba(POOL)
@@ -191,7 +191,7 @@ def test_a_student_knows_more_classes_than_it_saw() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_grey_images_need_no_channel_and_nothing_given_is_changed() -> None:
+def test_grey_images_need_no_channel_and_arguments_stay_unchanged() -> None:
     images = np.random.default_rng(0).integers(0, 255, (40, 8, 8)).astype(np.uint8)
     labels = np.arange(40) % 2
     for array in (images, labels):
@@ -221,7 +221,7 @@ def test_votes_may_be_a_frame_whose_columns_name_the_queries() -> None:
 
 
 @pytest.mark.parametrize("column", [["a"] * 60, [None] + [1.0] * 59, pd.Categorical([1] * 60), pd.NaT])
-def test_a_frame_of_other_types_is_refused_by_column(column: Any) -> None:
+def test_a_frame_with_a_column_of_another_type_is_refused(column: Any) -> None:
     frame = pd.DataFrame(POOL).assign(wrong=column)
     for call in (lambda: student(frame), lambda: bounds(frame, sigma=4, classes=4)):
         with pytest.raises(patebench.PatebenchError, match="'wrong'"):
@@ -361,7 +361,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
-def test_any_object_in_the_place_of_an_argument_works_or_is_one_line(name: str) -> None:
+def test_any_object_as_an_argument_works_or_raises_one_line(name: str) -> None:
     call, arguments = CALLS[name]
     for argument in arguments:
         for value in OBJECTS:
@@ -380,7 +380,7 @@ def test_samples_of_any_kind_are_predicted_or_refused_in_one_line() -> None:
             made.predict(value)
 
 
-def test_a_mechanism_of_ones_own_goes_wherever_a_name_does() -> None:
+def test_an_own_mechanism_is_accepted_in_place_of_a_name() -> None:
     class Mine(GNMax):
         """Mechanism that is not registered."""
 
@@ -394,7 +394,7 @@ def test_a_mechanism_of_ones_own_goes_wherever_a_name_does() -> None:
     assert patebench.audit(mine, teachers=5, classes=2, delta=DELTA, runs=1000).name == "Mine"
 
 
-def test_delta_of_any_precision_is_the_number_that_it_is() -> None:
+def test_delta_of_another_precision_is_the_same_number() -> None:
     delta = np.float32(0.004)
     for release in (False, True):
         asked = {"sigma": 40.0, "release": release}

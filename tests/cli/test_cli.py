@@ -66,7 +66,7 @@ def counts(tmp_path: Path) -> Path:
     return tmp_path / "counts.npy"
 
 
-def test_config_check_says_what_a_configuration_makes_or_its_faults_in_a_line_each(tmp_path: Path) -> None:
+def test_config_check_prints_the_jobs_or_one_line_per_fault(tmp_path: Path) -> None:
     config, wrong = Path(__file__).parents[1] / "workflow" / "tiny.yaml", tmp_path / "wrong.yaml"
     assert "train_teachers 2" in run("config", "check", config).stdout
     wrong.write_text(config.read_text().replace("mlp", "mpl", 1))
@@ -178,11 +178,11 @@ def test_malformed_options_and_a_forbidden_folder_are_named(votes: Path) -> None
         (["data", "digits", "--download", "--no-download"], "--download is given twice; give it once"),
     ],
 )
-def test_wrong_words_are_one_line(words: list[str], line: str) -> None:
+def test_a_usage_error_is_one_line(words: list[str], line: str) -> None:
     assert refused(*words).startswith(line)
 
 
-def test_a_parameter_is_spelt_in_either_way_but_once(counts: Path, votes: Path) -> None:
+def test_a_parameter_is_accepted_in_either_spelling_but_once(counts: Path, votes: Path) -> None:
     start = ["epsilon", counts, "--mechanism", "gnmax", "--delta", 1e-5]
     either = [["--sigma", 10], ["--sigma=10"], ["--parameter", "sigma=10"], ["--parameter=sigma=10"]]
     said = [run(*start, *words) for words in either]
@@ -197,7 +197,7 @@ def test_a_parameter_is_spelt_in_either_way_but_once(counts: Path, votes: Path) 
     assert out[0].read_bytes() == out[1].read_bytes()
 
 
-def test_a_parameter_that_a_command_calls_otherwise() -> None:
+def test_a_parameter_whose_name_is_taken_has_a_prefix() -> None:
     """Spell a parameter of the mechanism `--mechanism-epsilon` if `--epsilon` is an option of the command."""
     words = ["calibrate", "--mechanism", "permute-and-flip", "--epsilon", 1, "--delta", 1e-5]
     done = run(*words, "--mechanism-epsilon", 0.1, "--json")
@@ -217,7 +217,7 @@ def test_output_survives_a_terminal_without_greek_letters(counts: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_audit_says_by_its_status_whether_anything_is_violated(tmp_path: Path) -> None:
+def test_the_exit_status_of_an_audit_reports_violations(tmp_path: Path) -> None:
     """Check also that the workflow, which writes a file, continues after a violation, which the tables show."""
     sizes = ["--teachers", 20, "--classes", 3, "--delta", 1e-5, "--runs", 1000]
     claimed = ["--mechanism", "immutable-lnmax", "--c", 1e100, "--gamma", 1e-10, "--distance", 3]

@@ -11,7 +11,7 @@ from patebench.cli.page import options, page
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_page_is_made_anew() -> None:
+def test_the_committed_page_is_current() -> None:
     """Check that the committed page is up to date; `make pages` writes it."""
     assert (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8") == page()
 

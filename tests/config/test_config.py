@@ -178,7 +178,7 @@ def test_a_mistake_is_one_line_with_the_path_of_its_key(key: str, value: Any, co
         ("mode", "release", "release", "experiments.demo.accounting.queries[0]"),
     ],
 )
-def test_a_mistake_that_shows_elsewhere(key: str, value: Any, code: str, where: str) -> None:
+def test_a_mistake_whose_error_names_another_key(key: str, value: Any, code: str, where: str) -> None:
     with refuses(code, where):
         validate(changed(key, value))
 
@@ -251,7 +251,7 @@ TAIL = {"tail": {"loader": "digits", "long_tail": [80, 40]}}
         ({"ensembles": ALONE, "dataset": "tail"}, "release", "datasets.tail.long_tail"),
     ],
 )
-def test_what_is_not_private_is_no_part_of_a_release(changes: dict[str, Any], code: str, where: str) -> None:
+def test_a_release_refuses_settings_that_are_not_private(changes: dict[str, Any], code: str, where: str) -> None:
     settings = release(**changes) | {"datasets": TAIL}
     validate(settings | {"mode": "seeded"})
     with refuses(code, where if where.startswith("datasets") else f"experiments.demo.{where}"):
@@ -265,7 +265,7 @@ def petdl(*settings: dict[str, Any], hints: str | None = "block2", mode: str = "
     return {"seeds": [0], "mode": mode, "experiments": {"demo": {**experiment, "petdl": list(settings)}}}
 
 
-def test_petdl_is_no_release_and_learns_hints_only_where_they_are_kept() -> None:
+def test_petdl_cannot_be_released_and_needs_stored_hints() -> None:
     with refuses("release", "experiments.demo.petdl[0]"):
         validate(petdl({"form": "noisy-knowledge", "noise": 1}, mode="release"))
     wanted = {"form": "published", "noise": 1, "hint_epochs": [0, 2]}
@@ -274,7 +274,7 @@ def test_petdl_is_no_release_and_learns_hints_only_where_they_are_kept() -> None
     assert jobs(validate(petdl({**wanted, "hint_epochs": 0}, hints="probabilities")), "train_petdl")
 
 
-def test_several_releases_need_a_limit_for_all() -> None:
+def test_several_releases_need_a_total_budget() -> None:
     settings = release(mechanisms=GOOD["experiments"]["demo"]["mechanisms"], ensembles=ALONE)
     two = release(ensembles=ALONE)
     validate(two)
@@ -307,7 +307,7 @@ def test_rounds_can_be_released_alone() -> None:
         validate(settings)
 
 
-def test_a_release_deals_by_hash_and_never_by_what_protects_nobody() -> None:
+def test_a_release_partitions_by_hash_and_refuses_strategies_without_protection() -> None:
     def dealt(mode: str, **partition: Any) -> str:
         settings = release(ensembles=[ALONE[0] | partition])
         (ensemble,) = validate(settings | {"mode": mode}).experiments[0].ensembles
@@ -323,12 +323,12 @@ def test_a_release_deals_by_hash_and_never_by_what_protects_nobody() -> None:
 
 
 @pytest.mark.parametrize("settings", [[], None])
-def test_settings_that_are_no_mapping(settings: Any) -> None:
+def test_settings_must_be_a_mapping(settings: Any) -> None:
     with refuses("type", "the configuration"):
         validate(settings)
 
 
-def test_what_the_command_line_gives() -> None:
+def test_values_from_the_command_line() -> None:
     """Accept --config values as Snakemake parses them: text, lists of text, numbers or nothing."""
     settings = OrderedDict(
         GOOD,
@@ -347,7 +347,7 @@ def test_what_the_command_line_gives() -> None:
     assert len(jobs(validate(settings | {"seeds": 3}), "train_baseline")) == 1
 
 
-def test_numbers_may_be_text_and_no_path_stands_for_two_values() -> None:
+def test_numbers_may_be_text_and_equal_paths_have_equal_values() -> None:
     good = validate(GOOD)
     assert validate(changed(".accounting.delta", "1e-5")) == good
     assert validate(changed(".mechanisms.lnmax.gamma", ["5e-2", "0.1"])) == good
@@ -365,7 +365,7 @@ def test_networks_of_teachers_have_a_fast_recipe_by_default(ensemble: dict[str, 
     assert made.slug == f"teachers-50_iid_{ensemble['model']}_{recipe}"
 
 
-def test_the_environment_says_where_data_lies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_variable_sets_the_folder_of_data_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PATEBENCH_DATA", raising=False)
     assert validate(GOOD).access_options() == "--root data --download"
     monkeypatch.setenv("PATEBENCH_DATA", "/else where")
@@ -409,7 +409,7 @@ def test_files_of_an_experiment_that_is_left_out_may_be_missing() -> None:
 
 
 @pytest.mark.slow
-def test_papers_ask_for_three_seeds_where_the_command_line_can_ask_for_others() -> None:
+def test_papers_use_three_seeds_unless_the_command_line_sets_others() -> None:
     for path in ROOT.glob("config/papers/*.yaml"):
         written = load(path)
         releases = written.get("mode") == "release"
@@ -483,7 +483,7 @@ def one_vote(**changes: Any) -> Run:
     return validate({"seeds": 0, "experiments": {"one": wanted}, **secure})
 
 
-def test_students_of_a_table_read_it_by_the_features_that_selected_its_queries_also_in_rounds() -> None:
+def test_students_of_a_table_read_features_if_features_selected_its_queries() -> None:
     table = {"sparse-gnmax": {"k": 10, "sigma": 5}}
     both = table | {"gnmax": {"sigma": 5}}
     students = [{"method": "supervised", "queries": 10, "mechanisms": both}]
@@ -498,7 +498,7 @@ def test_students_of_a_table_read_it_by_the_features_that_selected_its_queries_a
         assert (f"{student}/student.json" in made.uses_features) == (strategy == "prototypes")
 
 
-def test_where_records_vote_on_several_queries_these_are_random_and_rows_are_not_of_clusters() -> None:
+def test_records_that_vote_on_several_queries_vote_on_random_ones() -> None:
     table = {"mechanisms": {"sparse-gnmax": {"k": 3, "sigma": 5}}}
     students = [{"method": method, **table} for method in ("supervised", "table-regression")]
     made = one_vote(**table, ensembles=[NEAREST | {"neighbours": 3}], students=students, encoder="patches")
@@ -551,7 +551,7 @@ LAPLACE, TWICE = {"sparse-lnmax": {"k": 1, "gamma": 1}}, {"sparse-gnmax": {"k": 
         ),
     ],
 )
-def test_what_does_not_go_with_selected_queries_or_abstaining_teachers_is_refused(
+def test_settings_that_exclude_selected_queries_or_abstentions_are_refused(
     changes: dict[str, Any], code: str, below: str
 ) -> None:
     with refuses(code, f"experiments.one.{below}"):

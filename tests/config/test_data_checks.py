@@ -36,7 +36,7 @@ def faults(config: dict[str, Any]) -> list[tuple[str, str]]:
     return [(fault.code, fault.where) for fault in separate(caught.value)]
 
 
-def test_all_that_does_not_suit_a_built_in_set_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_mismatches_with_a_built_in_data_set_are_reported_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DATASETS, "load", lambda name: pytest.fail("nothing is loaded"))
     config = settings(
         dataset="wine", pool=70, encoder="pixels", pool_shift="inverted",
@@ -81,7 +81,7 @@ def test_arrays_are_read_before_any_job(tmp_path: Path) -> None:
     assert faults(settings(arrays(tmp_path, y=np.arange(30) % 4))) == [("invalid", "")]
 
 
-def test_all_missing_files_are_named_at_once(tmp_path: Path) -> None:
+def test_all_missing_files_are_reported_together(tmp_path: Path) -> None:
     data = {"loader": "npz", "private": str(tmp_path / "a.npz"), "public": str(tmp_path / "b.npz")}
     config = settings(data)
     config["datasets"]["other"] = data
@@ -97,7 +97,7 @@ def test_all_missing_files_are_named_at_once(tmp_path: Path) -> None:
         (None, 4, "experiments.demo.ensembles[0].partition.owners"),
     ],
 )
-def test_the_owners_of_a_file_suit_the_private_part(
+def test_a_file_of_owners_must_match_the_private_records(
     tmp_path: Path, owners: np.ndarray | None, teachers: int, where: str
 ) -> None:
     path = tmp_path / "owners.npy"
@@ -121,7 +121,7 @@ def test_owners_in_the_file_need_no_other_file(tmp_path: Path) -> None:
     assert "'iid' protects" in validate(ignored).warnings[0]
 
 
-def test_all_faults_of_a_table_are_named_at_once(tmp_path: Path) -> None:
+def test_all_faults_of_a_table_are_reported_together(tmp_path: Path) -> None:
     """Refuse six teachers for ten private records of five people."""
     header = "person,age,sex,state\n"
     (tmp_path / "open.csv").write_text(header + "".join(f"o{i},{i},f,ill\n" for i in range(30)))

@@ -41,14 +41,14 @@ def test_hostile_or_broken_yaml_is_one_line(tmp_path: Path, name: str) -> None:
     assert "\n" not in line
 
 
-def test_aliases_that_are_meant_pass(tmp_path: Path) -> None:
+def test_intended_aliases_are_read(tmp_path: Path) -> None:
     path = tmp_path / "sound.yaml"
     path.write_text("a: &grid {lnmax: {gamma: 1}}\nb: *grid\nc: {<<: *grid, gnmax: {sigma: 2}}\n")
     lnmax = {"lnmax": {"gamma": 1}}
     assert load(path) == {"a": lnmax, "b": lnmax, "c": {**lnmax, "gnmax": {"sigma": 2}}}
 
 
-def test_files_that_can_not_be_read(tmp_path: Path) -> None:
+def test_unreadable_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"name: \xe9\n")
     for path in (tmp_path / "none.yaml", tmp_path, Path("/dev/zero")):  # the last one never ends
         with refuses("missing-file", path):
@@ -73,7 +73,9 @@ HUGE = int("9" * 4000) * 10**4000
         ({"datasets": {"a": {"loader": "npz", "private": "a", "public": "{b}"}}}, "value", "datasets.a.public"),
     ],
 )
-def test_values_that_no_path_and_no_array_can_hold(written: dict[str, object], code: str, where: str) -> None:
+def test_values_that_fit_neither_paths_nor_arrays_are_refused(
+    written: dict[str, object], code: str, where: str
+) -> None:
     with refuses(code, where) as fault:
         validate({"seeds": [0], "experiments": {}, **written})
     assert "\n" not in str(fault.value)

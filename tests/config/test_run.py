@@ -109,7 +109,7 @@ def test_options_and_stream_of_each_stage(folder: str, file: str, options: str) 
     assert given == f"{options} --seed 0 --stream {folder}"
 
 
-def test_a_file_that_no_experiment_asks_for_is_refused() -> None:
+def test_a_file_that_no_experiment_makes_is_refused() -> None:
     with refuses("unknown-target") as fault:
         run(demo()).command_options("digits/seed-0_pool-400_test-20/pool.npz")
     assert f"(did you mean '{PUBLIC}" in str(fault.value)
@@ -125,7 +125,7 @@ def test_chunks_train_every_teacher_once(teachers: int, chunk: int) -> None:
     assert all(last - first + 1 == chunk for first, last in ends[:-1])
 
 
-def test_experiments_share_what_they_have_in_common() -> None:
+def test_experiments_share_equal_artefacts() -> None:
     """Add a γ, a number of queries, a student per ensemble and a number of samples with the second experiment."""
     more = demo(
         mechanisms={"lnmax": {"gamma": [0.05, 0.3]}},

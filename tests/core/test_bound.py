@@ -47,7 +47,7 @@ def test_an_accountant_without_a_label_is_called_by_its_name() -> None:
         ({"kind": Kind.CLAIMED}, "cannot be publishable"),
     ],
 )
-def test_what_is_no_bound_is_refused(changes: dict[str, Any], words: str) -> None:
+def test_an_invalid_bound_is_refused(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(PatebenchError, match=words):
         Bound(**{**FACTS, **changes})
 
@@ -78,7 +78,7 @@ def _bound(queries: int, epsilon: float, conversion: Conversion = Conversion.TIG
     return Bound(epsilon=epsilon, queries=queries, conversion=conversion, order=order, **facts)
 
 
-def test_bounds_become_curves_and_come_back() -> None:
+def test_curves_contain_all_bounds() -> None:
     tight = [_bound(1, 0.5), _bound(10, 0.75), _bound(100, math.inf)]
     classic = [_bound(1, 1.5, Conversion.CLASSIC), _bound(10, 1.75, Conversion.CLASSIC, 9.0)]
     mixed = [tight[2], classic[0], tight[0], classic[1], tight[1]]
@@ -102,7 +102,7 @@ def test_bounds_become_curves_and_come_back() -> None:
         {"colour": "red"},
     ],
 )
-def test_what_is_no_curve_is_refused(changes: dict[str, Any]) -> None:
+def test_an_invalid_curve_is_refused(changes: dict[str, Any]) -> None:
     (curve,) = curves([_bound(1, 0.5), _bound(10, 0.75)])
     with pytest.raises(PatebenchError):
         points(without_gaps({**curve, **changes}))

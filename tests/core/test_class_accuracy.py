@@ -12,7 +12,7 @@ RNG = np.random.default_rng(0)
 
 
 @pytest.mark.parametrize("shares", [(0.69, 0.27, 0.04), (0.5, 0.5, 0.0)])
-def test_it_is_that_of_scikit_learn(shares: tuple[float, ...]) -> None:
+def test_accuracy_and_recall_agree_with_scikit_learn(shares: tuple[float, ...]) -> None:
     truth = RNG.choice(3, size=500, p=shares)
     predicted = np.where(RNG.random(500) < 0.7, truth, RNG.integers(2, size=500))
     found = class_accuracy(truth.astype(np.uint8), predicted, NAMES, "label_{}")
@@ -25,7 +25,7 @@ def test_it_is_that_of_scikit_learn(shares: tuple[float, ...]) -> None:
     assert found["label_recall"] == pytest.approx(expected)
 
 
-def test_no_answer_is_wrong_and_no_sample_is_unknown() -> None:
+def test_an_abstention_is_wrong_and_accuracy_without_samples_is_none() -> None:
     assert class_accuracy(np.array([0, 1]), np.array([-1, 1]), NAMES)["accuracy"] == 0.5
     none = class_accuracy(np.array([], int), np.array([], int), NAMES)
     assert [none[name] for name in ("accuracy", "largest_class", "balanced_accuracy")] == [None] * 3

@@ -70,7 +70,7 @@ def test_integers_are_unbiased_where_words_do_not_divide(monkeypatch):
     np.testing.assert_array_equal(Entropy().integers(0, span, size=3), [0, 5, span - 1])
 
 
-def test_no_two_draws_agree():
+def test_two_draws_differ():
     for draw in (
         lambda: Entropy().laplace(scale=50, size=40),
         lambda: Entropy().normal(scale=50, size=40),
@@ -79,7 +79,7 @@ def test_no_two_draws_agree():
         assert np.any(draw() != draw())
 
 
-def test_scale_zero_is_no_noise_and_what_can_not_be_drawn_is_refused():
+def test_scale_zero_gives_no_noise_and_invalid_scales_are_refused():
     assert not Entropy().laplace(scale=0.0, size=5).any()
     assert not Entropy().normal(scale=0.0, size=5).any()
     assert Entropy().normal(scale=3.0, size=0).shape == (0,)

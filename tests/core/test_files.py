@@ -135,7 +135,7 @@ def test_a_damaged_artefact_is_refused_in_one_line_that_names_it(good: Path, nam
     assert str(caught.value).startswith(f"{good}: ")
 
 
-def test_no_changed_byte_and_no_truncation_goes_unnoticed(tmp_path: Path) -> None:
+def test_every_changed_byte_and_every_truncation_is_detected(tmp_path: Path) -> None:
     path = tmp_path / "truth.npz"
     digest = write_arrays(path, TRUTH, {"y": np.arange(10)}, {"pool": "p", "classes": 10})
     content = path.read_bytes()
@@ -153,7 +153,7 @@ def test_no_changed_byte_and_no_truncation_goes_unnoticed(tmp_path: Path) -> Non
     assert refused > 0.9 * len(content)
 
 
-def test_what_is_read_is_what_was_written_also_by_plain_numpy(good: Path) -> None:
+def test_arrays_are_read_as_written_also_by_plain_numpy(good: Path) -> None:
     artefact = read_arrays(good, LAYOUT)
     assert dict(artefact.meta) == {**META, "kind": "thing"}
     with np.load(good, allow_pickle=False) as archive:
@@ -182,7 +182,7 @@ def test_another_content_has_another_digest(tmp_path: Path) -> None:
     assert len(digests) == 6
 
 
-def test_what_does_not_fit_is_not_written(tmp_path: Path) -> None:
+def test_arrays_that_do_not_fit_the_layout_are_not_written(tmp_path: Path) -> None:
     with refuses("layout"):
         write_arrays(tmp_path / "a.npz", LAYOUT, {**ARRAYS, "votes": VOTES - 1}, META)
     with pytest.raises(ValueError, match="not JSON compliant"):
@@ -213,7 +213,7 @@ def test_a_partner_of_another_origin_is_refused(good: Path) -> None:
         artefact.require("pool", "abc", "votes.npz")
 
 
-def test_the_formats_refuse_what_they_should(tmp_path: Path) -> None:
+def test_layouts_refuse_invalid_arrays(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     answers = {"votes": "v", "pool": "p", "classes": 3, "mechanism": "lnmax", "parameters": {}, "mode": "counts"}
     answers |= {"rounds": [], **OF_VOTES}

@@ -72,7 +72,7 @@ def test_mechanisms_are_found_by_the_names_of_the_field(word: str, mechanism: st
 
 
 @pytest.mark.parametrize("word", [None, 3, [], {}, np.zeros((2, 2)), "a\nb"])
-def test_what_is_no_name_is_unknown(registry: Registry, word: Any) -> None:
+def test_an_object_that_is_no_name_is_unknown(registry: Registry, word: Any) -> None:
     with refuses("unknown-name") as caught:
         registry.check(word)
     assert "\n" not in str(caught.value)
@@ -103,7 +103,7 @@ def test_other_packages_add_names_whose_facts_are_attributes(package: Callable[.
         registry.check("py")
 
 
-def test_what_is_built_in_is_loaded_without_looking_for_packages(
+def test_built_in_entries_are_loaded_without_a_search_for_packages(
     package: Callable[..., Registry], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry = package("built-in", "math:cbrt")
@@ -118,7 +118,7 @@ def test_what_is_built_in_is_loaded_without_looking_for_packages(
         ("a/b", "the toy 'a/b' of the package toys has an invalid name"),
     ],
 )
-def test_a_name_that_will_not_do_is_refused(package: Callable[..., Registry], name: str, fault: str) -> None:
+def test_a_taken_or_invalid_name_is_refused(package: Callable[..., Registry], name: str, fault: str) -> None:
     registry = package(name, "math:cbrt")
     for _ in range(2):
         with pytest.raises(PatebenchError, match=fault):
@@ -132,7 +132,7 @@ def test_two_packages_may_not_share_a_name(package: Callable[..., Registry]) -> 
         registry.names()
 
 
-def test_what_can_not_be_such_a_thing_is_refused_as_it_is_loaded_or_all_are_checked(
+def test_an_invalid_entry_is_refused_by_load_and_by_check_offered(
     package: Callable[..., Registry],
 ) -> None:
     registry = package("constant", "math:pi")
@@ -180,12 +180,12 @@ class _Made:
         (_named, "but does not: missing a required argument: 'word'"),
     ],
 )
-def test_what_can_be_called_so_is_taken_and_what_cannot_is_told(found: Any, words: str | None) -> None:
+def test_called_with_accepts_callables_with_these_arguments(found: Any, words: str | None) -> None:
     said = called_with("records", "published")(found)
     assert (said is None) if words is None else re.search(words, said or "")
 
 
-def test_what_takes_arguments_of_these_names_is_taken() -> None:
+def test_called_with_accepts_keyword_arguments_of_these_names() -> None:
     check = called_with("first", "second", by_name=True)
     assert check(_named) is check(_more) is None
     assert "but does not" in str(check(math.pow))
@@ -198,13 +198,13 @@ def test_what_takes_arguments_of_these_names_is_taken() -> None:
     [DATASETS, FIGURES, FORMS, MECHANISMS, MODELS, RECIPES, STRATEGIES, STUDENTS, TABLES],
     ids=lambda registry: registry.group,
 )
-def test_what_is_built_in_passes_where_other_packages_must(registry: Registry) -> None:
+def test_built_in_entries_pass_the_checks_for_other_packages(registry: Registry) -> None:
     for name in registry:
         # What only votes on queries is no learner: it is called with records.
         assert registry.fact(name, "on_queries") or registry.fault_of(registry.load(name)) is None, name
 
 
-def test_values_are_of_a_class() -> None:
+def test_instance_of_accepts_instances_only() -> None:
     check = instance_of("fractions:Fraction")
     assert check(Fraction(1, 2)) is None
     assert check(0.5) == check(Fraction) == "is not an instance of fractions.Fraction"

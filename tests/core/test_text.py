@@ -25,18 +25,18 @@ NUMBERS = st.floats(1e-290, 1e290)
         (math.inf, "∞", "∞"),
     ],
 )
-def test_a_bound_is_rounded_to_where_it_holds(value: float, up: str, down: str) -> None:
+def test_a_bound_is_rounded_in_the_valid_direction(value: float, up: str, down: str) -> None:
     assert (at_most(value), at_least(value)) == (up, down)
 
 
 @given(NUMBERS, st.integers(1, 8))
-def test_no_digits_say_less_than_a_bound_nor_more_than_was_found(value: float, digits: int) -> None:
+def test_rounding_to_significant_digits_keeps_bounds_valid(value: float, digits: int) -> None:
     assert value <= float(at_most(value, digits)) <= value * (1 + 10.0 ** (1 - digits)) * (1 + 1e-15)
     assert value * (1 - 10.0 ** (1 - digits)) * (1 - 1e-15) <= float(at_least(value, digits)) <= value
 
 
 @given(st.floats(1e-3, 1e6), st.integers(1, 4))
-def test_places_after_the_point_are_rounded_likewise(value: float, digits: int) -> None:
+def test_rounding_to_decimal_places_keeps_bounds_valid(value: float, digits: int) -> None:
     places = max(0, decimal_places(value, digits))
     assert value <= float(upward(value, places)) <= value + 10.0**-places * (1 + 1e-6)
     assert value - 10.0**-places * (1 + 1e-6) <= float(downward(value, places)) <= value
@@ -60,7 +60,7 @@ def test_epsilon_on_the_terminal_and_in_tables_is_not_below_the_bound(epsilon: f
     assert float(epsilon_in_words(epsilon).removesuffix(" (weak)")) >= epsilon
 
 
-def test_strict_json_holds_what_is_infinite_or_missing_but_hides_no_bound_that_is_no_number() -> None:
+def test_strict_json_accepts_infinite_and_missing_cells_but_no_bound_that_is_nan() -> None:
     written = [cell_in_json(value) for value in (1.5, math.inf, -math.inf, math.nan, 3, "text", None)]
     assert json.dumps(written, allow_nan=False) == '[1.5, "inf", "-inf", null, 3, "text", null]'
     assert (in_json(math.inf), in_json(2.5)) == ("inf", 2.5)

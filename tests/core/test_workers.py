@@ -23,7 +23,7 @@ def two() -> Iterator[None]:
     workers.set_processes(1)
 
 
-def test_one_process_works_by_itself() -> None:
+def test_one_process_starts_no_others() -> None:
     workers.set_processes(1)
     assert set(workers.map_in_order(eval, [PROCESS] * 3)) == {os.getpid()}
     assert list(workers.map_in_order(eval, [])) == []
@@ -40,7 +40,7 @@ def test_results_come_in_order_from_other_processes(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.usefixtures("two")
-def test_a_fault_of_the_work_is_its_own() -> None:
+def test_an_error_of_the_work_is_raised_unchanged() -> None:
     with pytest.raises(ZeroDivisionError):
         list(workers.map_in_order(eval, ["1", "1 / 0"]))
 

@@ -87,18 +87,18 @@ def ensemble_slug(path: Path, summary: Facts) -> str:
     return slug(("teachers", facts["teachers"]), queries, facts["partition"], training_slug(path, summary))
 
 
-def baseline_record(path: Path, content: Facts) -> Facts:
-    """Return the record (kind "baseline") of a baseline model trained without privacy."""
+def _baseline_records(path: Path, content: Facts) -> list[Facts]:
+    """Return one record (kind "baseline") of a baseline model trained without privacy."""
     facts = select_entries(path, content, ("model", "recipe", "epochs", "true_labels", "accuracy"))
     learner = baseline_slug(_training(path, content), facts["true_labels"])
     measured = select_present(content, BESIDE_ACCURACY)
-    return {"record": "baseline", **split_columns(path, content), "learner": learner, **facts, **measured}
+    return [{"record": "baseline", **split_columns(path, content), "learner": learner, **facts, **measured}]
 
 
-def naming_record(path: Path, content: Facts) -> Facts:
-    """Return the record (kind "naming") of the stage name_clusters, which labels clusters by true labels."""
+def _naming_records(path: Path, content: Facts) -> list[Facts]:
+    """Return one record (kind "naming") of the stage name_clusters, which labels clusters by true labels."""
     facts = select_entries(path, content, ("clusters", "accuracy", "accuracy_pool", "matched_accuracy"))
-    return {"record": "naming", **split_columns(path, content), **facts, **select_present(content, BESIDE_ACCURACY)}
+    return [{"record": "naming", **split_columns(path, content), **facts, **select_present(content, BESIDE_ACCURACY)}]
 
 
 def private_model_records(path: Path, content: Facts) -> list[Facts]:
@@ -192,8 +192,8 @@ def _audit_records(path: Path, content: Facts) -> list[Facts]:
 #: Readers of artefacts with records, by kind.
 _READERS: Mapping[str, Callable[[Path, Facts], Sequence[Facts]]] = {
     "collect": _collected_records,
-    "train_baseline": lambda path, content: [baseline_record(path, content)],
-    "name_clusters": lambda path, content: [naming_record(path, content)],
+    "train_baseline": _baseline_records,
+    "name_clusters": _naming_records,
     "audit": _audit_records,
     **dict.fromkeys(PRIVATE_MODEL_KINDS, private_model_records),
 }

@@ -41,10 +41,9 @@ def page() -> str:
     ]
     for heading, model in _nested_models("", ConfigSettings):
         lines += [f"## {heading or 'The whole'}", "", "| key | type | default | meaning |", "|---|---|---|---|"]
-        lines += [
-            f"| `{name}` | {_type(field)} | {_default(field)} | {_sentence(field)} |"
-            for name, field in model.model_fields.items()
-        ]
+        for name, field in model.model_fields.items():
+            about = (field.description or "").replace("|", "\\|")
+            lines.append(f"| `{name}` | {_type(field)} | {_default(field)} | {about} |")
         lines.append("")
     return "\n".join(lines)
 
@@ -132,7 +131,3 @@ def _default(field: FieldInfo) -> str:
         return f"`{field.default.slug}`"
     shown = str(field.default).lower() if isinstance(field.default, bool) else field.default
     return f"`{shown}`" if shown != "" else "empty"
-
-
-def _sentence(field: FieldInfo) -> str:
-    return (field.description or "").replace("|", "\\|")

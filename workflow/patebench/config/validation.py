@@ -112,7 +112,7 @@ def _check_names(settings: ConfigSettings, *, listed: bool) -> None:
         if name in {*DATASETS, *RESERVED}:
             line = f"'{name}' is already the name of a built-in data set or of a folder of results; choose another name"
             raise PatebenchError(line, code="taken", where=key_path("datasets", name))
-    _check_folder("results", settings.results)
+    _check_folder(settings.results)
     taken = [*DATASETS, *settings.datasets, *RESERVED]
     if settings.name in taken:
         line = f"'{settings.name}' is already a folder of results; choose a name other than {', '.join(taken)}"
@@ -277,15 +277,15 @@ def _check_single_release(run: Run) -> None:
         raise PatebenchError(line, code="several-releases", where="mode")
 
 
-def _check_folder(where: str, path: str) -> None:
-    """Raise PatebenchError if the results folder `path`, given at the key `where`, is a file or not writable."""
+def _check_folder(path: str) -> None:
+    """Raise PatebenchError if the results folder `path` is a file or not writable."""
     place = Path(path)
     there = next(each for each in (place, *place.absolute().parents) if each.exists())
     if not there.is_dir():
-        raise PatebenchError(f"{there} is a file; give a folder", code="not-writable", where=where)
+        raise PatebenchError(f"{there} is a file; give a folder", code="not-writable", where="results")
     try:
         with tempfile.TemporaryFile(dir=there):  # os.access would succeed for root, even in /proc
             pass
     except OSError:
         line = f"{there} cannot be written to; give another folder"
-        raise PatebenchError(line, code="not-writable", where=where) from None
+        raise PatebenchError(line, code="not-writable", where="results") from None
