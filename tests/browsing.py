@@ -1,4 +1,4 @@
-"""Chromium and axe-core, for the tests of pages: where the browser is, and which violations count."""
+"""Find Chromium, and list the serious violations that axe-core reports on a page."""
 
 import shutil
 from typing import Any

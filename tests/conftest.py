@@ -16,13 +16,14 @@ from tests.browsing import CHROMIUM
 
 CLASSES = 3
 
-# A busy machine is no fault. Continuous integration tries the same cases each time: what fails there fails here.
+# Tests have no deadline, because a busy machine is slow. Continuous integration tries the same cases in every run, so
+# that failures can be reproduced.
 settings.register_profile("patebench", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("patebench")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--cases", type=int, default=None, help="how many cases each fuzzer tries [default: a few]")
+    parser.addoption("--cases", type=int, default=None, help="number of cases of each fuzzer [default: a few]")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,4 +1,4 @@
-"""Jobs that Snakemake plans: the rules, files and commands that a dry run prints."""
+"""Read the jobs that Snakemake plans (rules, files and commands) from the output of a dry run."""
 
 import contextlib
 import os

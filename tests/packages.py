@@ -1,4 +1,4 @@
-"""Install made-up packages with entry points, as pip would."""
+"""Install test packages with entry points, as pip would."""
 
 from pathlib import Path
 

@@ -1,9 +1,9 @@
-"""The reference run: everything that `results/reference/` keeps, by Snakemake alone, from one commit.
+"""Run the reference runs, whose results `results/reference/` keeps, with Snakemake at one commit.
 
-`make reference` runs what `results/reference/runs.yaml` names, each with a page of its own in `results/<folder>/`. It
-may be interrupted and started again: what is finished is not done twice. `make reference KEEP=--keep` then puts the new
-numbers in place of those that are kept; `make test` says which sentences they no longer bear. A kept run also stores
-its records, from which `make reference KEEP=--rebuild` writes its page, tables and figures again without training.
+`make reference` runs every entry of `results/reference/runs.yaml`, each with a page of its own in `results/<folder>/`.
+After an interruption, it continues with the unfinished jobs. `make reference KEEP=--keep` then replaces the kept
+results by the new ones; `make test` lists the sentences that contradict them. A kept run also stores its records, from
+which `make reference KEEP=--rebuild` writes its page, tables and figures again without training.
 """
 
 import argparse
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 KEPT = Path("results", "reference")
 RUNS = ROOT / KEPT / "runs.yaml"
 
-#: Larger tables are not kept.
+#: Maximum size of a kept table in bytes.
 _MOST_BYTES = 1_000_000
 
 #: The records of a kept run: everything that its tables, figures and page are made of.
@@ -151,9 +151,9 @@ def _selected(wanted: Sequence[str]) -> dict[str, Mapping[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", nargs="*", help="Some of them; without any, all.")
-    parser.add_argument("--cores", default="all", metavar="NUMBER", help="How many cores to use; without it, all.")
-    parser.add_argument("--keep", action="store_true", help="Keep what was run, instead of running it.")
+    parser.add_argument("folders", nargs="*", help="Folders in results/reference; all by default.")
+    parser.add_argument("--cores", default="all", metavar="NUMBER", help="Number of cores; all by default.")
+    parser.add_argument("--keep", action="store_true", help="Keep the results of finished runs instead of running.")
     parser.add_argument("--rebuild", action="store_true", help="Write pages again from the kept records.")
     given = parser.parse_args()
     runs = _selected(given.folders)

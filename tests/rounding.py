@@ -1,4 +1,4 @@
-"""Differences between two runs of the same training, by rounding: none on a CPU, some on a GPU."""
+"""Bound the differences by rounding between two runs of the same training: none on a CPU, some on a GPU."""
 
 from patebench.models.device import device
 

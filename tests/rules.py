@@ -1,4 +1,4 @@
-"""The rules of the workflow as they are written."""
+"""Read the rules of the workflow from their source files."""
 
 import re
 from pathlib import Path

@@ -247,11 +247,7 @@ class Run:
         The votes are stored in `folder`: that of the ensemble or, if the teachers vote in each round, of the round.
         """
         work, split = ensemble.work, ensemble.split
-        options = {
-            **ensemble.training.options(),
-            **KeptOutputs.of(work).options(),
-            **split.random(folder),
-        }
+        options = {**ensemble.training.options(), **KeptOutputs.of(work).options(), **split.random(folder)}
         for chunk in ensemble.chunks:
             target = f"chunks/{chunk}.npz"
             self._add("train_teachers", folder, target, {"teachers": chunk, **options}, job=f"{folder}/{chunk}")
@@ -283,11 +279,12 @@ class Run:
             self._add("aggregate", labels.name, "labels.npz", {**labels.setting.options(), **limit, **noise})
         self.modes[f"{self.results}/{labels.name}/labels.npz"] = str(labels.mode)
         if not labels.round:
-            self._note_subject(labels.ensemble.split.data, "labels")
+            data, mechanism = labels.ensemble.split.data, labels.setting.mechanism
+            self._note_subject(data, "labels")
             if labels.ensemble.has_pool:  # else there is no accuracy, which the figures of mechanisms show
-                self._note_subject(labels.ensemble.split.data, labels.setting.mechanism)
-            if issubclass(MECHANISMS.load(labels.setting.mechanism), LocalMechanism):
-                self._note_subject(labels.ensemble.split.data, "local mechanisms")
+                self._note_subject(data, mechanism)
+            if issubclass(MECHANISMS.load(mechanism), LocalMechanism):
+                self._note_subject(data, "local mechanisms")
         account: Options = {"delta": delta}
         if labels.mode is Mode.RELEASE:
             account |= {"ledger": noise["ledger"]}

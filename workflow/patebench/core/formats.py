@@ -4,6 +4,8 @@ Samples are images (samples, channels, height, width) of unsigned bytes or table
 label of −1 means "no answer"; a vote of −1 means that the teacher abstains.
 """
 
+from functools import partial
+
 from patebench.core.files import Field, Layout
 
 _X = Field("uf", ("samples", "..."))
@@ -115,11 +117,14 @@ _AGAIN = (
 )
 _OLDER = "an older version wrote it: use a release with the version that drew it, and recreate anything from a seed"
 
+#: Layout of a file of a release.
+_release_layout = partial(Layout, older=_OLDER, again=_AGAIN)
+
 #: Released labels in query order; for local mechanisms also the reports of each teacher. `queries` are positions in the
 #: pool; without it, labels are for the first samples in order. `kept` marks the student's own predictions, used where
 #: the teachers gave no answer. `noisy_counts` are the whole release if labels are only computed from them. `teachers`
 #: is the number of teachers in the release; on the secure path, `ensemble` is the number of all teachers.
-LABELS = Layout(
+LABELS = _release_layout(
     "labels",
     {
         "labels": Field("i", ("queries",), low=-1, below="classes"),
@@ -133,8 +138,6 @@ LABELS = Layout(
         *("teachers", "abstentions", *PARTITION_FACTS),
     ),
     parents=("pool",),
-    older=_OLDER,
-    again=_AGAIN,
 )
 
 #: Numbers of the teachers whose shares are in the file.
@@ -148,30 +151,24 @@ OF_SHARES = (
 
 #: Shares of one chunk of teachers for one aggregator: integers modulo 2⁶⁴, uniform on their own. `session` identifies
 #: the run that split the votes into shares.
-SHARES = Layout(
+SHARES = _release_layout(
     "shares",
     {"shares": Field("u", ("teachers", "queries", "classes")), "teachers": _SENDERS, "queries": _ASKED},
     (*OF_SHARES, "aggregator", "session"),
-    older=_OLDER,
-    again=_AGAIN,
 )
 
 #: Publication of one aggregator: the sum modulo 2⁶⁴ of its shares, and the teachers included.
-SHARE_SUM = Layout(
+SHARE_SUM = _release_layout(
     "share-sum",
     {"sum": Field("u", ("queries", "classes")), "teachers": _SENDERS, "queries": _ASKED},
     (*OF_SHARES, "aggregator", "sessions"),
-    older=_OLDER,
-    again=_AGAIN,
 )
 
 #: Sum over all aggregators: counts with the noise of every teacher that sent shares.
-NOISY_COUNTS = Layout(
+NOISY_COUNTS = _release_layout(
     "noisy-counts",
     {"counts": Field("i", ("queries", "classes")), "teachers": _SENDERS, "queries": _ASKED},
     OF_SHARES,
-    older=_OLDER,
-    again=_AGAIN,
 )
 
 
