@@ -1,4 +1,4 @@
-"""The Python interface: each function against the code that it wraps, light imports, and error messages."""
+"""Test the Python interface: results of the wrapped functions, fast imports, and error messages."""
 
 import json
 import re
@@ -93,7 +93,7 @@ def test_bounds_agree_with_the_calculator_and_are_sorted(source: str) -> None:
     assert sorted(map(repr, found)) == sorted(repr(bound.state_for(False)) for bound in known.bounds)
     order = [(bound.kind != "worst_case", bound.epsilon) for bound in found]
     assert order == sorted(order)
-    assert not any(bound.publishable for bound in found), "with continuous noise there is no release"
+    assert not any(bound.publishable for bound in found), "bounds for continuous noise are not publishable"
     assert {bound.queries for bound in found} == {7}
 
 

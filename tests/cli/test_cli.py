@@ -128,7 +128,7 @@ def test_a_fault_is_one_line_and_leaves_nothing(votes: Path, words: list[str], m
     given = ("aggregate", "--votes", votes, *words, "--seed", 0, "--stream", "s")
     assert message in refused(*given, "--out", out, "--log", log)
     assert not out.exists()
-    assert message in log.read_text(), "the log must hold the fault too"
+    assert message in log.read_text(), "the log must contain the error"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Test the configuration: valid settings and their meaning, and one clear line for each error."""
+"""Test the configuration: what valid settings mean, and that each error is one line."""
 
 import copy
 import re
@@ -215,7 +215,9 @@ def test_a_release_is_one_label_set_and_says_so_in_its_path() -> None:
         "--mechanism gnmax --parameter sigma=20 --budget 2 --delta 1e-05 --release --ledger results/ledger"
     )
     (account,) = options(run, "bounds.json")
-    assert account == {"delta": 1e-5, "ledger": "results/ledger"}, "what was released is read from the labels"
+    assert account == {"delta": 1e-5, "ledger": "results/ledger"}, (
+        "the stage reads the queries of a release from its labels"
+    )
     assert set(validate(GOOD).modes.values()) == {"seeded"}
 
 
@@ -287,13 +289,13 @@ def test_several_releases_need_a_total_budget() -> None:
     for ledger, private in ((limit, ""), (limit | {"private": "patients"}, "patients")):
         config = validate(settings | {"ledger": ledger})
         assert config.ledger_environment() == {**told, "PATEBENCH_LEDGER_PRIVATE": private}
-    assert set(validate(GOOD).ledger_environment().values()) == {""}, "a limit of another run is not inherited"
+    assert set(validate(GOOD).ledger_environment().values()) == {""}, "the budget of another run is not used"
     seeded = validate(GOOD | {"ledger": limit})
-    assert set(seeded.ledger_environment().values()) == {""}, "without a release nothing is counted"
+    assert set(seeded.ledger_environment().values()) == {""}, "a seeded run enters nothing in a ledger"
 
 
 def test_rounds_can_be_released_alone() -> None:
-    """Check that no labels of other queries are drawn."""
+    """Release the labels of rounds without labels of other queries."""
     settings = release(ensembles=ALONE)
     demo = settings["experiments"]["demo"]
     noise = demo.pop("mechanisms")
@@ -393,7 +395,7 @@ def test_own_data_and_owners(tmp_path: Path) -> None:
     settings["datasets"]["mine"]["copy_of"] = "cifar10"
     copied = validate(settings, files=False)
     assert (copied.copies, named.copies) == ({"mine": "cifar10"}, {})
-    assert copied.options == named.options, "nothing is made again for it"
+    assert copied.options == named.options, "copy_of changes no options"
     with refuses("taken", "name"):
         validate(settings | {"name": "mine"}, files=False)
 
@@ -415,7 +417,7 @@ def test_papers_use_three_seeds_unless_the_command_line_sets_others() -> None:
         releases = written.get("mode") == "release"
         assert validate(written).seeds == ((0,) if releases else (0, 1, 2)), path
         assert validate({**written, "seeds": "4"}).seeds == (4,), path
-    assert jobs(validate(load(ROOT / "config/config.yaml")), "data") == ["digits"], "it needs no network"
+    assert jobs(validate(load(ROOT / "config/config.yaml")), "data") == ["digits"], "it needs no download"
 
 
 @pytest.mark.parametrize("only", ["demo,more", " demo , more ,", ["demo", "more"], "more"])
@@ -431,7 +433,7 @@ def test_experiments_are_selected_by_a_list_or_by_commas_and_all_are_checked(onl
 
 
 def test_the_schema_and_the_page_are_those_of_the_settings_and_describe_every_key() -> None:
-    """Compare them with the output of `patebench config schema` and `patebench config page`."""
+    """Compare the committed files with the output of `patebench config schema` and `patebench config page`."""
     assert (ROOT / "config" / "config.schema.json").read_text(encoding="utf-8") == schema_text()
     assert (ROOT / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8") == page()
     assert "|  |" not in page()
@@ -504,7 +506,7 @@ def test_records_that_vote_on_several_queries_vote_on_random_ones() -> None:
     made = one_vote(**table, ensembles=[NEAREST | {"neighbours": 3}], students=students, encoder="patches")
     ensemble = "digits/seed-0_pool-100_patches/teachers-500_queries-10_iid_nearest-query_modern_neighbours-3"
     assert made.selections == {ensemble: ["random-10"]}
-    assert made.uses_features == {f"{ensemble}/votes.npz"}, "neither its queries nor its students"
+    assert made.uses_features == {f"{ensemble}/votes.npz"}, "neither queries nor students read features"
     (student,) = made.uses_encoder - made.uses_features
     assert "/table-regression_" in student
 

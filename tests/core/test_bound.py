@@ -1,4 +1,4 @@
-"""Bound records and curves survive JSON, and invalid bounds are refused."""
+"""Test that bounds and curves can be stored as JSON, and that invalid ones are refused."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Accuracy, recall and the share of the largest class, against scikit-learn."""
+"""Compare accuracy, recall and the share of the largest class with scikit-learn."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def test_classes_are_unbalanced_from_five_quarters_of_an_equal_share(
     largest: float, classes: int, expected: bool
 ) -> None:
     assert is_unbalanced(largest, dict.fromkeys(map(str, range(classes)), 0.5)) is expected
-    assert is_unbalanced(1 / classes, {"common": 0.9, "rare": 0.2})  # a class that is mostly wrong is shown
+    assert is_unbalanced(1 / classes, {"common": 0.9, "rare": 0.2})  # a class that is mostly predicted wrong
     assert not is_unbalanced(None, None)
     assert not is_unbalanced(float("nan"), {"a": 0.5})
 

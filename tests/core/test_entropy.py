@@ -1,4 +1,4 @@
-"""Exact samplers against exact probabilities, and draws that cannot be reproduced."""
+"""Compare the exact samplers with exact probabilities, and test that draws cannot be reproduced."""
 
 import math
 
@@ -51,7 +51,7 @@ def test_noise_has_the_exact_distribution(pmf, scale):
     assert drawn.shape == (DRAWS // 10, 10)
     x = np.arange(-200, 201)
     assert pvalue(drawn, pmf(x, scale), x) > CHANCE
-    assert pvalue(drawn, pmf(x, 1.2 * scale), x) < 1e-9, "the test must notice a scale that is not so"
+    assert pvalue(drawn, pmf(x, 1.2 * scale), x) < 1e-9, "the test must detect a wrong scale"
 
 
 def test_uniform_integers_and_fractions():
@@ -63,7 +63,7 @@ def test_uniform_integers_and_fractions():
 
 
 def test_integers_are_unbiased_where_words_do_not_divide(monkeypatch):
-    """Words at and beyond the last whole multiple of the span are drawn again."""
+    """Draw words at and beyond the last whole multiple of the span again."""
     words = iter([[0, 2**64 - 1, 2**64 - 2], [2**64 - 1], [5]])
     monkeypatch.setattr("os.urandom", lambda count: np.array(next(words), dtype=np.uint64).tobytes()[:count])
     span = (2**64 - 1) // 3  # three whole multiples, and one word beyond

@@ -1,4 +1,4 @@
-"""Errors for users are single lines with a code and a place."""
+"""Test that an error is one line with a code and a place."""
 
 from tests.refusals import refuses
 

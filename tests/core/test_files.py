@@ -1,4 +1,4 @@
-"""Artefact files: contents survive a round trip, and a damaged file raises an error of one line that names it."""
+"""Test that artefact files are read as written, and that a damaged file raises an error of one line that names it."""
 
 import io
 import json
@@ -65,7 +65,7 @@ def forged(changes: Mapping[str, Any] | None = None, drop: str = "", **meta: Any
 
 
 def giant(path: Path) -> None:
-    """Return an array header with a size beyond any memory."""
+    """Write an array header with a size beyond any memory."""
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<i8", "fortran_order": False, "shape": (3, 10**16)})
     with zipfile.ZipFile(path, "w") as archive:
@@ -74,7 +74,7 @@ def giant(path: Path) -> None:
 
 
 def compressed_and_damaged(path: Path) -> None:
-    """Check archives compressed by another tool, whose damage raises errors of zlib."""
+    """Write a damaged archive that another tool compressed, which raises an error of zlib."""
     np.savez_compressed(path, votes=np.random.default_rng(0).integers(0, 5, 2000))
     content = bytearray(path.read_bytes())
     content[200:240] = bytes(40)
@@ -144,7 +144,7 @@ def test_every_changed_byte_and_every_truncation_is_detected(tmp_path: Path) -> 
     for damaged in [*flipped, *(content[:length] for length in range(0, len(content), 5))]:
         path.write_bytes(damaged)
         try:
-            artefact = read_any_arrays(path, {TRUTH.kind: TRUTH})  # reads the facts alone, and then all
+            artefact = read_any_arrays(path, {TRUTH.kind: TRUTH})  # reads the metadata first, then all content
         except ArtefactError:
             refused += 1
         else:  # a byte of the archive's own bookkeeping, such as a time stamp
@@ -259,4 +259,4 @@ def test_damaged_json_is_refused_in_one_line_that_names_it(record: Path, name: s
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith(f"{record}: ")
     if name == "other kind":
-        assert str(caught.value).endswith("; give the right file."), "a sound file is not to be deleted"
+        assert str(caught.value).endswith("; give the right file."), "an undamaged file must not be deleted"

@@ -1,4 +1,4 @@
-"""Locks exclude processes, and are taken over only if their process has certainly ended."""
+"""Test that one process holds a lock, and that a lock is taken over only if its process has ended."""
 
 import subprocess
 import sys

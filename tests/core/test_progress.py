@@ -1,4 +1,4 @@
-"""Progress: nested work draws no bar, since bars would overwrite each other."""
+"""Test that nested work draws no progress bar, since bars would overwrite each other."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Registries: lazy imports, unique names, hints for misspelt names, and checks of entries from other packages."""
+"""Test lazy imports, unique names, hints for misspelt names, and checks of entries from other packages."""
 
 import math
 import re
@@ -98,7 +98,7 @@ def test_other_packages_add_names_whose_facts_are_attributes(package: Callable[.
     assert registry.load("pi") is math.pi
     assert registry.fact("pi", "real") == math.pi
     assert registry.fact("pi", "options", ("a",)) == ("a",)
-    assert registry.fact("built-in", "real", 0) == 0, "the facts of built-in things are those of the registry"
+    assert registry.fact("built-in", "real", 0) == 0, "facts of built-in entries are stored in the registry"
     with refuses("unknown-name"):
         registry.check("py")
 
@@ -200,7 +200,7 @@ def test_called_with_accepts_keyword_arguments_of_these_names() -> None:
 )
 def test_built_in_entries_pass_the_checks_for_other_packages(registry: Registry) -> None:
     for name in registry:
-        # What only votes on queries is no learner: it is called with records.
+        # Models that vote on queries are no learners and take other arguments.
         assert registry.fact(name, "on_queries") or registry.fault_of(registry.load(name)) is None, name
 
 

@@ -1,4 +1,4 @@
-"""Named random streams: seeds must never change, or published runs could not be reproduced."""
+"""Test that seeds of named random streams never change, so that published runs can be reproduced."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Slugs, options as words of a command, and values that Snakemake passes on unchanged."""
+"""Test slugs, options as words of a command, and the check of values that a shell would change."""
 
 import math
 import shlex

@@ -1,4 +1,4 @@
-"""Plurals, and bounds rounded in the direction in which they remain valid."""
+"""Test that bounds are rounded in the direction in which they remain valid."""
 
 import json
 import math

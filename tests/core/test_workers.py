@@ -1,4 +1,4 @@
-"""Work in several processes: the same results in the same order, and one line if a process dies.
+"""Test that several processes give the same results in the same order, and one line if a process is killed.
 
 The work is Python's own `eval`, which every process knows.
 """
