@@ -9,7 +9,7 @@ import json
 import logging
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,10 @@ from patebench.core.progress import progress
 from patebench.core.seeds import derive, generator
 from patebench.core.text import plural
 from patebench.students import needs_features, reads_table, sees_images
-from patebench.students.interface import Student, StudentConfig, StudentData
+from patebench.students.interface import Student, StudentConfig, StudentData, StudentTrainer
+
+if TYPE_CHECKING:
+    from patebench.students.student_training import Checkpoint, Curve
 
 log = logging.getLogger("patebench")
 
@@ -63,7 +66,7 @@ def run(
     An interrupted training continues from its checkpoint next to OUT when the command is run again.
     """
     from patebench.artefacts.student_data import student_data
-    from patebench.students.student_training import Checkpoint, train
+    from patebench.students.student_training import Checkpoint
 
     samples, released, test_set = read_arrays(pool, POOL), read_arrays(labels, LABELS), read_samples(test, "test")
     extracted = read_arrays(features, FEATURES) if features else None
@@ -76,51 +79,28 @@ def run(
         raise PatebenchError(f"the method '{method}' uses no features; leave out --encoder")
     whole = student_data(samples, released, queries, extracted, whole_table=whole_table)
     whole = replace(whole, features=read_encoder(encoder, samples).features if encoder else None)
-    if sees_images(parameters.method) and "images" in samples.arrays:
+    if sees_images(method) and "images" in samples.arrays:
         whole = _use_images(whole, samples)
         samples, test_set = (replace(part, arrays={**part.arrays, "x": part["images"]}) for part in (samples, test_set))
     share = parameters.hold_out or 0.0
     held = generator(seed, stream, "hold-out").permutation(whole.labelled)[: int(share * len(whole.labelled))]
-    data = whole.without(held)
-
     if missing := uncovered(whole.labels, samples.meta["class_names"]):
         log.warning("no released label is of class %s, so the student cannot learn it", ", ".join(missing))
-
-    def held_out(student: Student) -> dict[str, float]:
-        if not len(held):
-            return {}
-        return {"held_out_accuracy": float(np.mean(predict(student, whole.pool[held]) == whole.labels[held]))}
 
     facts = {"queries": queries, "hold_out": share, "seed": seed, "config": parameters.model_dump()}
     of = {"labels": released.digest, "pool": samples.digest, "test": test_set.digest}
     of |= {"encoder": read_arrays(encoder, ENCODER).digest} if encoder else {}
     of |= {"features": extracted.digest} if extracted else {}
     identity = hashlib.sha256(json.dumps({**facts, **of}, sort_keys=True).encode()).hexdigest()
-    named = f"{parameters.method} student of {plural(len(data.labelled), 'label')}"
-    with progress(named, None, "epochs") as done, locate_faults(samples):
-        trainer, curve = train(
-            data,
-            parameters,
-            seed=derive(seed, stream),
-            progress=done,
-            evaluate=lambda student: {
-                **held_out(student),
-                "accuracy": accuracy_on_test(student, test_set, _CURVE_SAMPLES)["accuracy"],
-            },
-            checkpoint=Checkpoint(path=out.with_suffix(".checkpoint"), identity=identity),
-        )
-    reached = {**held_out(trainer), **accuracy_on_test(trainer, test_set)}
-    log.info(
-        "student: %d answered of %d queries, %.2f%% on the test set",
-        len(whole.labelled),
-        queries,
-        100 * reached["accuracy"],
-    )
+    checkpoint = Checkpoint(path=out.with_suffix(".checkpoint"), identity=identity)
+    trainer, curve, reached = _train(whole, held, parameters, derive(seed, stream), samples, test_set, checkpoint)
+    answered = len(whole.labelled)
+    log.info("student: %d answered of %d queries, %.2f%% on the test set", answered, queries, 100 * reached["accuracy"])
     result = {
         **of,
-        "method": parameters.method,
+        "method": method,
         "queries": queries,
-        "answered": len(whole.labelled),
+        "answered": answered,
         "held_out": len(held),
         "model": trainer.model,
         "recipe": trainer.recipe,
@@ -131,9 +111,8 @@ def run(
         **reached,
         "curve": [{name: float(f"{value:.6g}") for name, value in row.items()} for row in curve],
     }
-    predicted = trainer.log_probabilities(samples["x"])
     with locate_faults(samples):
-        check_finite("the predictions of the student are NaN", predicted, samples["x"], infinite=True)
+        predicted = _log_probabilities(trainer, samples["x"])
     probabilities = np.minimum(np.exp(predicted).astype(np.float32), 1)
     pool_facts = {"pool": samples.digest, "labels": released.digest, "classes": released.meta["classes"]}
     write_arrays(predictions, PREDICTIONS, {"probabilities": probabilities}, pool_facts)
@@ -156,13 +135,6 @@ def _use_images(data: StudentData, samples: Artefact) -> StudentData:
     return replace(data, pool=samples["images"], features=features)
 
 
-def accuracy_on_test(student: Student, test_set: Artefact, limit: int | None = None) -> dict[str, Any]:
-    """Return the accuracies of `student` (keys: see `class_accuracy`) on the first `limit` test samples; None: all."""
-    with locate_faults(test_set):
-        predicted = predict(student, test_set["x"][:limit])
-    return class_accuracy(test_set["y"][:limit], predicted, test_set.meta["class_names"])
-
-
 def student_of_labels(
     method: str, public: Artefact, labels: NDArray[np.int64], test_set: Artefact, seed: int
 ) -> dict[str, Any]:
@@ -171,33 +143,56 @@ def student_of_labels(
     `labels` (queries,) are the labels of the first pool samples; −1 means no label. Accuracies are measured on
     `test_set`.
     """
-    from patebench.students.student_training import train
-
     padded = np.full(len(public["x"]), -1, np.int64)
     padded[: len(labels)] = labels
     data = StudentData(pool=public["x"], labels=padded, classes=int(public.meta["classes"]))
-    named = f"{method} student of {plural(len(data.labelled), 'label')}"
-    with progress(named, None, "epochs") as done, locate_faults(public):
-        trainer, curve = train(
-            data,
-            StudentConfig(method=method),
-            seed=seed,
-            progress=done,
-            evaluate=lambda student: {"accuracy": accuracy_on_test(student, test_set, _CURVE_SAMPLES)["accuracy"]},
-        )
-    model = f"{method}, {trainer.model}"
-    return {"model": model, "model_parameters": None, "curve": curve, **accuracy_on_test(trainer, test_set)}
+    held_out = np.array([], np.intp)
+    trainer, curve, reached = _train(data, held_out, StudentConfig(method=method), seed, public, test_set)
+    return {"model": f"{method}, {trainer.model}", "model_parameters": None, "curve": curve, **reached}
 
 
-def predict(student: Student, x: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the class that `student` predicts for each sample in `x`, as an array (samples,).
+def _train(
+    data: StudentData,
+    held_out: NDArray[np.integer],
+    config: StudentConfig,
+    seed: int,
+    pool: Artefact,
+    test_set: Artefact,
+    checkpoint: "Checkpoint | None" = None,
+) -> "tuple[StudentTrainer, Curve, dict[str, Any]]":
+    """Train a student on `data` without the samples `held_out`; return it, its learning curve and its accuracies.
 
-    Raise NotFiniteError if a prediction is NaN.
+    The accuracies are those of `class_accuracy` on `test_set` and, unless `held_out` (indices of pool samples) is
+    empty, `held_out_accuracy`: the share of their labels that the student predicts. An error about a sample names the
+    file of `pool` or of `test_set`.
     """
+    from patebench.students.student_training import train
+
+    data, x, labels = data.without(held_out), data.pool[held_out], data.labels[held_out]
+
+    def measure(student: Student, limit: int | None = None) -> dict[str, Any]:
+        reached = {}
+        if len(labels):
+            reached["held_out_accuracy"] = float(np.mean(_log_probabilities(student, x).argmax(1) == labels))
+        with locate_faults(test_set):
+            predicted = _log_probabilities(student, test_set["x"][:limit]).argmax(1)
+        return reached | class_accuracy(test_set["y"][:limit], predicted, test_set.meta["class_names"])
+
+    def evaluate(student: Student) -> dict[str, float]:
+        reached = measure(student, _CURVE_SAMPLES)
+        return {name: reached[name] for name in ("held_out_accuracy", "accuracy") if name in reached}
+
+    named = f"{config.method} student of {plural(len(data.labelled), 'label')}"
+    with progress(named, None, "epochs") as done, locate_faults(pool):
+        trainer, curve = train(data, config, seed=seed, progress=done, evaluate=evaluate, checkpoint=checkpoint)
+    return trainer, curve, measure(trainer)
+
+
+def _log_probabilities(student: Student, x: NDArray[Any]) -> NDArray[np.floating]:
+    """Return the class log-probabilities (samples, classes) of `student` for `x`; raise NotFiniteError for NaN."""
     predicted = student.log_probabilities(x)
     check_finite("the predictions of the student are NaN", predicted, x, infinite=True)
-    labels: NDArray[np.intp] = predicted.argmax(1)
-    return labels
+    return predicted
 
 
 command = stage_command(run, threads)
