@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -85,7 +84,7 @@ def run(
             "give the queries of the first round",
             code="rounds",
         )
-    chunk = _Chunk(samples, shards, first, last)
+    numbers = np.arange(first, last + 1)
     if on_queries(training.model):
         if kept != _NOTHING:
             raise PatebenchError(
@@ -93,7 +92,7 @@ def run(
             )
         if features is None or encoder is None:
             raise PatebenchError(f"'{training.model}' teachers vote by public features; give --features and --encoder")
-        arrays, facts = _vote_with_features(chunk, queries, rounds, features, encoder, training)
+        arrays, facts = _vote_with_features(samples, shards, numbers, queries, rounds, features, encoder, training)
     else:
         if shards.meta.get("empty"):
             raise ArtefactError(
@@ -109,7 +108,9 @@ def run(
             raise PatebenchError(f"'{training.model}' uses no features; leave out --features and --encoder")
         public_encoder = read_encoder(encoder, queries) if encoder else None
         asked = queries["x"][rounds[0]["queries"]] if rounds else queries["x"]
-        arrays, facts = _train_and_vote(chunk, asked, test_set, training, (seed, stream), kept, public_encoder)
+        arrays, facts = _train_and_vote(
+            samples, shards, numbers, asked, test_set, training, (seed, stream), kept, public_encoder
+        )
         if encoder:
             facts["encoder"] = read_arrays(encoder, ENCODER).digest
     if rounds:
@@ -134,21 +135,7 @@ def run(
         "temperatures": list(kept.soft),
         "hints": kept.hints,
     }
-    write_arrays(out, CHUNK, {"teachers": chunk.numbers, **arrays}, meta)
-
-
-@dataclass(frozen=True)
-class _Chunk:
-    """Chunk of teachers, `first` to `last`, that one job trains, with the private samples and their partition."""
-
-    samples: Artefact
-    shards: Artefact
-    first: int
-    last: int
-
-    @property
-    def numbers(self) -> NDArray[np.int64]:
-        return np.arange(self.first, self.last + 1)
+    write_arrays(out, CHUNK, {"teachers": numbers, **arrays}, meta)
 
 
 def _read_rounds(paths: Sequence[Path], pool: Artefact) -> list[Artefact]:
@@ -181,14 +168,16 @@ def _read_rounds(paths: Sequence[Path], pool: Artefact) -> list[Artefact]:
 
 
 def _vote_with_features(
-    chunk: _Chunk,
+    samples: Artefact,
+    shards: Artefact,
+    numbers: NDArray[np.int64],
     pool: Artefact,
     rounds: Sequence[Artefact],
     features: Path,
     encoder: Path,
     training: TrainingParameters,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Return the votes of teachers that are not trained, as arrays and metadata for the file of the chunk.
+    """Return the votes of the teachers `numbers`, which are not trained, as arrays and metadata of their file.
 
     Each private record of a teacher votes for its own label. It votes only on the queries with the nearest features or,
     with weights, on all queries. `rounds` contains the queries of each round so far, and votes are returned for the
@@ -199,36 +188,38 @@ def _vote_with_features(
     known, learnt = read_arrays(features, FEATURES), read_arrays(encoder, ENCODER)
     check_together(pool=pool, features=known, encoder=learnt)
     positions = np.concatenate([file["queries"] for file in rounds]) if rounds else np.arange(len(pool["x"]))
-    neighbours, classes = training.neighbours, int(chunk.samples.meta["classes"])
+    neighbours, classes = training.neighbours, int(samples.meta["classes"])
     if neighbours is not None and neighbours > len(positions):
         raise PatebenchError(
             f"--neighbours is {neighbours}, but there are only {len(positions)} queries; use at most {len(positions)}"
         )
     if weighted(training.model) and len(rounds) > 1:
         raise PatebenchError(f"'{training.model}' votes once, not in rounds; select all queries beforehand")
-    offsets = chunk.shards["offsets"][chunk.first : chunk.last + 2]
-    rows = chunk.shards["indices"][offsets[0] : offsets[-1]]
+    offsets = shards["offsets"][numbers[0] : numbers[-1] + 2]
+    rows = shards["indices"][offsets[0] : offsets[-1]]
     public_encoder = read_encoder(encoder, pool)
     # The vote of a record depends only on public data and on the record itself.
-    with progress(f"records of teachers {chunk.first} to {chunk.last}", len(rows), "records") as done:
-        vectors = public_encoder.features_alone(chunk.samples["x"][rows], done)
-    labels, teachers = chunk.samples["y"][rows], np.repeat(chunk.numbers, np.diff(offsets))
-    log.info("teachers %d to %d: votes of %d records", chunk.first, chunk.last, len(rows))
+    with progress(f"records of teachers {numbers[0]} to {numbers[-1]}", len(rows), "records") as done:
+        vectors = public_encoder.features_alone(samples["x"][rows], done)
+    labels, teachers = samples["y"][rows], np.repeat(numbers, np.diff(offsets))
+    log.info("teachers %d to %d: votes of %d records", numbers[0], numbers[-1], len(rows))
     facts = {"abstentions": True, "encoder": learnt.digest}
     if weighted(training.model):
         weights = cells.Directions.of(known["vectors"], positions).weights(vectors)
         # Weighted votes have a norm of at most 1 per teacher.
         return WeightedVotes.of(weights, labels, teachers, classes).limited(1).arrays(), facts
     place = cells.queries_voted_on(vectors, known["vectors"], positions, neighbours)
-    voter, vote = (np.repeat(values, place.shape[1]) for values in (teachers - chunk.first, labels))
+    voter, vote = (np.repeat(values, place.shape[1]) for values in (teachers - numbers[0], labels))
     # Votes on queries of earlier rounds were cast in those rounds.
     earlier = len(positions) - len(rounds[-1]["queries"]) if rounds else 0
-    here, shape = place.ravel() >= earlier, (len(chunk.numbers), len(positions) - earlier)
+    here, shape = place.ravel() >= earlier, (len(numbers), len(positions) - earlier)
     return {"votes": cells.record_votes(voter[here], place.ravel()[here] - earlier, vote[here], shape, classes)}, facts
 
 
 def _train_and_vote(
-    chunk: _Chunk,
+    samples: Artefact,
+    shards: Artefact,
+    numbers: NDArray[np.int64],
     queries: NDArray[Any],
     test_set: Artefact,
     training: TrainingParameters,
@@ -236,7 +227,7 @@ def _train_and_vote(
     kept: KeptOutputs,
     encoder: Encoder | None,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Train the teachers of a chunk; return their outputs as arrays, and metadata on the device.
+    """Train the teachers `numbers`; return their outputs as arrays, and metadata on the device.
 
     The outputs are votes on the samples `queries` and on `test_set`, and the probabilities and hints (outputs of a
     hidden layer) that `kept` requests. `randomness` is the base seed and the name of the stream. If an `encoder` is
@@ -245,22 +236,22 @@ def _train_and_vote(
     from patebench.teachers.teacher_outputs import TeacherOutputs
     from patebench.teachers.teacher_training import train
 
-    numbers, classes = chunk.numbers, chunk.samples.meta["classes"]
+    classes = samples.meta["classes"]
     smallest = np.min_scalar_type(classes - 1)  # smallest type for all labels
     votes = np.empty((len(numbers), len(queries)), smallest)
     test_votes = np.empty((len(numbers), len(test_set["x"])), smallest)
     outputs = TeacherOutputs(kept.soft, kept.hints)
     learner = partial(make_learner, training.model, training.recipe, classes=classes, epochs=training.epochs)
-    owned = [read_shard(chunk.samples, chunk.shards, int(number)) for number in numbers]
+    owned = [read_shard(samples, shards, number) for number in numbers.tolist()]
     test_x = test_set["x"]
     if encoder is not None:
         queries, test_x = encoder.features(queries), encoder.features(test_x)
-        with progress(f"features of teachers {chunk.first} to {chunk.last}", len(owned), "teachers") as done:
+        with progress(f"features of teachers {numbers[0]} to {numbers[-1]}", len(owned), "teachers") as done:
             for number, (x, y) in enumerate(owned):
                 owned[number] = encoder.features_alone(x), y
                 done(number + 1)
-    seeds = [derive(*randomness, "teacher", int(number)) for number in numbers]
-    with progress(f"teachers {chunk.first} to {chunk.last}", len(numbers), "teachers") as done:
+    seeds = [derive(*randomness, "teacher", number) for number in numbers.tolist()]
+    with progress(f"teachers {numbers[0]} to {numbers[-1]}", len(numbers), "teachers") as done:
         for positions, trained in train(learner, owned, seeds, done):
             votes[positions], test_votes[positions] = trained.predict(queries), trained.predict(test_x)
             outputs.add(positions, trained, queries)
