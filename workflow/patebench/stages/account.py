@@ -264,7 +264,9 @@ def _bound_whole_pool(
     drawn only if `noise` is given.
     """
     release = labels.meta["mode"] == Mode.RELEASE
-    along = [] if release else spaced_numbers(votes.queries)
+    # At most 40 numbers from 1 on, evenly spaced on a logarithmic scale.
+    spaced = np.geomspace(1, votes.queries, min(40, 2 + votes.queries // 20))
+    along = [] if release else sorted({round(T) for T in spaced})
     bounds: list[Bound] = mechanism.bounds(votes, numbers, delta, noise, along, discrete=release)
     if "budget" in labels.meta:
         bounds += _budget_bounds(labels, mechanism, votes, check_queries([*numbers, *along], votes.queries), delta)
@@ -301,11 +303,6 @@ def _budget_bounds(
         epsilon=lambda T, delta: budget["epsilon"],
     )
     return guaranteed.bounds(queries, delta) if delta >= budget["delta"] else []
-
-
-def spaced_numbers(queries: int) -> list[int]:
-    """Return at most 40 whole numbers from 1 to `queries`, evenly spaced on a logarithmic scale."""
-    return sorted({round(T) for T in np.geomspace(1, queries, min(40, 2 + queries // 20))})
 
 
 command = stage_command(run, *table_options, processes)

@@ -57,14 +57,14 @@ def run(*, place: Path, as_json: Json) -> None:
     if as_json:
         facts = {"place": str(place), "artefacts": checked.artefacts, "faults": checked.faults}
         click.echo(json.dumps({**facts, "leftovers": list(map(str, checked.leftovers))}, indent=1, ensure_ascii=False))
-        sys.exit(1 if checked.faults else 0)
-    for line in checked.faults:
-        click.echo(line)
-    if checked.leftovers:
-        files = plural(len(checked.leftovers), "file")
-        click.echo(f"{files} left by killed jobs, which may be deleted: {checked.leftovers[0]}, …")
-    faults = plural(len(checked.faults), "fault") if checked.faults else "no faults"
-    click.echo(f"{place}: {plural(checked.artefacts, 'artefact')}, {faults}")
+    else:
+        for line in checked.faults:
+            click.echo(line)
+        if checked.leftovers:
+            files = plural(len(checked.leftovers), "file")
+            click.echo(f"{files} left by killed jobs, which may be deleted: {checked.leftovers[0]}, …")
+        faults = plural(len(checked.faults), "fault") if checked.faults else "no faults"
+        click.echo(f"{place}: {plural(checked.artefacts, 'artefact')}, {faults}")
     sys.exit(1 if checked.faults else 0)
 
 

@@ -277,14 +277,13 @@ def _show_numbers(frame: pd.DataFrame) -> None:
 
 def _cells(row: dict[Any, Any]) -> list[str]:
     scale, unit = (100, " %") if "accuracy" in row["what"] or "recall" in row["what"] else (1, "")
-    values = [f"{scale * row[name]:.4g}{unit}{_class_note(row[f'largest_class_{name}'])}" for name in ("one", "other")]
+    values = []
+    for name in ("one", "other"):
+        largest = row[f"largest_class_{name}"]
+        note = "" if math.isnan(largest) else f" (largest class {100 * largest:.4g} %)"
+        values.append(f"{scale * row[name]:.4g}{unit}{note}")
     difference, low, high = (f"{scale * row[name]:+.3g}" for name in ("difference", "low", "high"))
     return [row["what"], row["setting"], *values, difference, f"{low} to {high}" if row["low"] == row["low"] else "—"]
-
-
-def _class_note(largest: float) -> str:
-    """Return a note on the fraction `largest` of samples in the largest class, to append to an accuracy; "" for NaN."""
-    return "" if math.isnan(largest) else f" (largest class {100 * largest:.4g} %)"
 
 
 command = stage_command(run, click.Argument(["one"], type=FILE), click.Argument(["other"], type=FILE))

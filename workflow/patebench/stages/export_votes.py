@@ -120,19 +120,18 @@ def _metadata(
             {"@type": "sc:PropertyValue", "name": name, "value": json.dumps(value, ensure_ascii=False)}
             for name, value in facts.items()
         ],
-        "distribution": [_file_object(path) for path in sorted(folder.iterdir())],
-    }
-
-
-def _file_object(path: Path) -> dict[str, Any]:
-    return {
-        "@type": "cr:FileObject",
-        "@id": path.name,
-        "name": path.name,
-        "contentUrl": path.name,
-        "contentSize": f"{path.stat().st_size} B",
-        "encodingFormat": _FORMS[path.suffix],
-        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "distribution": [
+            {
+                "@type": "cr:FileObject",
+                "@id": path.name,
+                "name": path.name,
+                "contentUrl": path.name,
+                "contentSize": f"{path.stat().st_size} B",
+                "encodingFormat": _FORMS[path.suffix],
+                "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+            }
+            for path in sorted(folder.iterdir())
+        ],
     }
 
 

@@ -63,19 +63,17 @@ def read_circumstances(benchmarks: Path, jobs: Iterable[str]) -> dict[str, Any]:
     if code is not None:
         moment = _git("show", "--no-patch", "--format=%ct", code["id"])
         code["older_jobs"] = sum(end < float(moment) for end in ends.values()) if moment else None
-    return {"versions": versions(), "commit": code, "hardware": hardware(), **job_times(benchmarks, ends)}
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of patebench, Python, the operating system and the libraries."""
-    own = {"patebench": _version("patebench"), "python": platform.python_version(), "system": platform.platform()}
-    return own | {name: _version(name) for name in LIBRARIES}
-
-
-def hardware() -> dict[str, Any]:
-    """Return the processor, the cores that this process may use, the memory in bytes and the graphics cards."""
+    versions = {"patebench": _version("patebench"), "python": platform.python_version(), "system": platform.platform()}
+    versions |= {name: _version(name) for name in LIBRARIES}
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if "SC_PHYS_PAGES" in os.sysconf_names else None
-    return {"processor": _processor(), "cores": available(), "memory": memory, "gpus": _gpus()}
+    gpus = (_output("nvidia-smi", "--query-gpu=name", "--format=csv,noheader") or "").splitlines()
+    hardware = {
+        "processor": _processor(),
+        "cores": available(),  # that this process may use
+        "memory": memory,  # in bytes
+        "gpus": [line.strip() for line in gpus if line.strip()],
+    }
+    return {"versions": versions, "commit": code, "hardware": hardware, **job_times(benchmarks, ends)}
 
 
 def commit() -> dict[str, Any] | None:
@@ -161,11 +159,6 @@ def _processor() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
-
-
-def _gpus() -> list[str]:
-    names = _output("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
-    return [line.strip() for line in (names or "").splitlines() if line.strip()]
 
 
 def _git(*words: str) -> str | None:

@@ -15,7 +15,7 @@ from patebench.core.seeds import Mode
 from patebench.mechanisms.base import Answering
 from patebench.release.conditions import refuse_second_release, table_facts
 from patebench.secure.shares import check_teachers, sum_shares
-from patebench.stages.secure_sum import SHARED, check_agreement, query_arrays, shared_facts, stated_mechanism
+from patebench.stages.secure_sum import check_agreement, query_arrays, shared_facts, stated_mechanism
 
 
 def run(
@@ -29,7 +29,7 @@ def run(
     The sums are public, so anyone can run this stage.
     """
     parts = [read_arrays(path, SHARE_SUM) for path in sums]
-    check_agreement(parts, (*SHARED, "sessions"))
+    check_agreement(parts, "sessions")
     first = parts[0]
     for part in parts[1:]:
         if not np.array_equal(part["teachers"], first["teachers"]):

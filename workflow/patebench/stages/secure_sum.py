@@ -19,7 +19,7 @@ from patebench.release.conditions import refuse_second_release
 from patebench.secure.shares import check_teachers, sum_shares
 
 #: Metadata that is equal in all files of one release; `neighbours` is stored only for teachers that use it.
-SHARED = (*OF_SHARES, "neighbours")
+_SHARED = (*OF_SHARES, "neighbours")
 
 
 def run(
@@ -32,7 +32,7 @@ def run(
     All files must belong to one release, and enough teachers must have sent shares for the stated noise.
     """
     held = [read_arrays(path, SHARES) for path in shares]
-    check_agreement(held, (*SHARED, "aggregator"))
+    check_agreement(held, "aggregator")
     first = held[0]
     teachers = np.concatenate([part["teachers"] for part in held])
     check_teachers(stated_mechanism(first), teachers, first.meta["ensemble"], str(first.path))
@@ -52,8 +52,7 @@ def _mark_summed(shares: Sequence[Artefact], out: Path) -> Iterator[None]:
     Raise ArtefactError if a share is already marked. A second sum over other teachers would reveal votes with less
     noise. If the context fails before `out` exists, the marks are removed.
     """
-    # The difference of two sums over different teachers would reveal votes with less noise. Only one process can create
-    # a mark, and the marks of a killed process remain, because its sum may have been seen.
+    # Only one process can create a mark. The marks of a killed process remain, because its sum may have been seen.
     marks: list[Path] = []
     try:
         for share in (part for part in shares if part.meta["mode"] == Mode.RELEASE):
@@ -75,12 +74,12 @@ def _mark_summed(shares: Sequence[Artefact], out: Path) -> Iterator[None]:
         raise
 
 
-def check_agreement(files: Sequence[Artefact], entries: Sequence[str]) -> None:
-    """Raise ArtefactError if `files` (shares or sums) differ in one of the metadata `entries` or in their queries."""
+def check_agreement(files: Sequence[Artefact], entry: str) -> None:
+    """Raise ArtefactError if `files` (shares or sums) are not of one release, or differ in the metadata `entry`."""
     first = files[0]
     for file in files[1:]:
-        for entry in entries:
-            file.require(entry, first.meta.get(entry), str(first.path))
+        for name in (*_SHARED, entry):
+            file.require(name, first.meta.get(name), str(first.path))
         if not np.array_equal(file.arrays.get("queries"), first.arrays.get("queries")):  # type: ignore[arg-type]
             raise ArtefactError(
                 file.path, f"its queries differ from those of {first.path}", "give files of the same release"
@@ -88,8 +87,8 @@ def check_agreement(files: Sequence[Artefact], entries: Sequence[str]) -> None:
 
 
 def shared_facts(file: Artefact) -> dict[str, Any]:
-    """Return the metadata of `file` that all files of one release have in common (`SHARED`), such as the mechanism."""
-    return {entry: file.meta[entry] for entry in SHARED if entry in file.meta}
+    """Return the metadata of `file` that all files of one release have in common (`_SHARED`), such as the mechanism."""
+    return {entry: file.meta[entry] for entry in _SHARED if entry in file.meta}
 
 
 def query_arrays(file: Artefact) -> dict[str, NDArray[Any]]:
