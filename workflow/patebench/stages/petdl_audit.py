@@ -7,7 +7,7 @@ relative to the noise, and by many runs of the release.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,33 +42,20 @@ def audit(form: Form, settings: Settings, delta: float, knowledge: Knowledge, x:
     student.
     """
     reaches = audit_noise(_make_training(form, settings, knowledge, x, make), form.bound(settings, delta).epsilon)
-    audits = [] if reaches.audited else _audit_releases(form, settings, knowledge.teachers, len(x))
-    mu = math.sqrt(
-        sum(release.count * max(release.by_means.audited, release.by_runs.audited) ** 2 for release in audits)
-    )
-    epsilon = max(reaches.audited, gaussian_dp(mu, delta))
-    every = [reaches, *(audited for release in audits for audited in (release.by_means, release.by_runs))]
+    every, releases, squares = [reaches], [], 0.0
+    for sort, count in ({} if reaches.audited else form.releases(settings, len(x))).items():
+        by_means, by_runs = _audit_sum(form, settings, sort, knowledge.teachers)
+        every += by_means, by_runs
+        squares += count * max(by_means.audited, by_runs.audited) ** 2
+        mu = {"means": by_means.to_json(), "runs": by_runs.to_json()}
+        releases.append({"sort": sort.name.lower().replace("_", "-"), "count": count, "mu": mu})
     verdicts = {audited.verdict for audited in every}
     order = (Verdict.VIOLATED, Verdict.VACUOUS, Verdict.HOLDS)
     return {
-        "audited": in_json(epsilon),
+        "audited": in_json(max(reaches.audited, gaussian_dp(math.sqrt(squares), delta))),
         "verdict": next(verdict for verdict in order if verdict in verdicts).value,
-        "audit": {"noise": reaches.to_json(), "releases": [release.to_json() for release in audits]},
+        "audit": {"noise": reaches.to_json(), "releases": releases},
     }
-
-
-@dataclass(frozen=True)
-class _ReleaseAudit:
-    """Audit results for one kind of noisy sum that a training releases; the sum is audited on two neighbours."""
-
-    sort: Summand
-    count: int  # releases of this kind in a training
-    by_means: Audited  # from the difference between the means on both data sets
-    by_runs: Audited  # from many runs
-
-    def to_json(self) -> dict[str, Any]:
-        mu = {"means": self.by_means.to_json(), "runs": self.by_runs.to_json()}
-        return {"sort": self.sort.name.lower().replace("_", "-"), "count": self.count, "mu": mu}
 
 
 def _make_training(
@@ -98,26 +85,22 @@ def _make_training(
     return train
 
 
-def _audit_releases(form: Form, settings: Settings, teachers: int, samples: int) -> list[_ReleaseAudit]:
-    """Return audit results for each kind of noisy sum that the PET-DL variant `form` releases.
+def _audit_sum(form: Form, settings: Settings, sort: Summand, teachers: int) -> tuple[Audited, Audited]:
+    """Audit the kind of noisy sum `sort` that `form` releases, on two neighbours; return both results.
 
-    `samples` is the number of samples on which the student is trained.
+    The first result is from the difference between the means on both data sets, the second from many runs.
     """
-    audits = []
-    for sort, count in form.releases(settings, samples).items():
-        stated, deviation = noisy_sums.mu(settings.noise, {sort: 1}), settings.noise * form.clip_of(sort, settings)
-        pair = _worst_pair(sort, teachers, 10 * form.clip_of(sort, settings))
-        rng = torch.Generator().manual_seed(0)
+    stated, deviation = noisy_sums.mu(settings.noise, {sort: 1}), settings.noise * form.clip_of(sort, settings)
+    pair = _worst_pair(sort, teachers, 10 * form.clip_of(sort, settings))
+    rng = torch.Generator().manual_seed(0)
 
-        def release(side: Tensor, of: Settings, number: int, sort: Summand = sort, rng: Any = rng) -> NDArray[Any]:
-            return np.stack([np.asarray(form.release(side, sort, of, rng)) for _ in range(number)])
+    def release(side: Tensor, of: Settings, number: int) -> NDArray[Any]:
+        return np.stack([np.asarray(form.release(side, sort, of, rng)) for _ in range(number)])
 
-        here, there = (release(side, replace(settings, noise=0.0), 1)[0] for side in pair)
-        by_means = audit_means(here, there, deviation, stated)
-        present, absent = (release(side, settings, _RUNS) for side in pair)
-        by_runs = audit_release(present, absent, here - there, _CONFIDENCE, stated)
-        audits.append(_ReleaseAudit(sort, count, by_means, by_runs))
-    return audits
+    here, there = (release(side, replace(settings, noise=0.0), 1)[0] for side in pair)
+    present, absent = (release(side, settings, _RUNS) for side in pair)
+    by_runs = audit_release(present, absent, here - there, _CONFIDENCE, stated)
+    return audit_means(here, there, deviation, stated), by_runs
 
 
 def _worst_pair(sort: Summand, teachers: int, length: float) -> tuple[Tensor, Tensor]:
