@@ -231,7 +231,7 @@ def test_votes_in_rounds_are_accounted_for_in_all_their_rounds(tmp_path):
     """Each of two rounds costs √2/20-GDP, so both together 2/20-GDP."""
     rng = np.random.default_rng(0)
     matrix = rng.integers(0, 3, (300, 20))
-    votes = write_votes(tmp_path / "votes.npz", matrix, matrix[:, :1], 3, abstentions=True, rounds=[10, 10])
+    votes = write_votes(tmp_path / "votes.npz", matrix, 3, abstentions=True, rounds=[10, 10])
     both = answer(votes, *SPARSE, "--sigma", 20)
     (gdp,) = (bound for bound in both["bounds"] if bound["accountant"] == "gdp")
     assert gdp["epsilon"] == pytest.approx(0.3407, abs=5e-5)

@@ -9,26 +9,32 @@ import numpy as np
 from patebench.accounting.votes import UNIT
 from patebench.config.parameters import AccountParameters
 from patebench.core.files import read_json, write_arrays
-from patebench.core.formats import VOTES
+from patebench.core.formats import CHUNK, VOTES
 from patebench.stages import account, aggregate
 
 OF_TEST: dict[str, Any] = {"partition": "p", "pool": "q", "test": "t", "chunks": []}
 
-#: What a round's queries say of the student that they were selected for.
+#: Metadata on the student in the queries of a round.
 STUDENT = {"method": "supervised", "model": None, "recipe": None, "epochs": None, "hold_out": None}
 
-#: What hand-made labels store of the votes behind them.
+#: Metadata on the votes in labels that a test writes.
 OF_VOTES = {
     **{"teachers": 250, "abstentions": False},
     **{"partition_rule": "iid", "protects": ["replace"], "protection": "one record, replaced in its place"},
 }
 
 
-def write_votes(
-    path: Path, votes: np.ndarray, test_votes: np.ndarray, classes: int = 4, soft: Any = None, **more: Any
-) -> Path:
-    """Write VOTES (teachers, queries) and any sums of probabilities `soft`; `more` is further metadata."""
-    arrays = {"votes": votes.astype(np.int8), "test_votes": test_votes.astype(np.uint8)}
+def even_votes(teachers: int, queries: int = 12) -> np.ndarray:
+    """Return votes (teachers, queries) in which teacher i votes for the class i modulo 4 on every query."""
+    return np.tile(np.arange(teachers)[:, None] % 4, queries)
+
+
+def write_votes(path: Path, votes: np.ndarray, classes: int = 4, soft: Any = None, **more: Any) -> Path:
+    """Write VOTES (teachers, queries) and any sums of probabilities `soft`; `more` is further metadata.
+
+    The votes on the only test sample are those on the first query.
+    """
+    arrays = {"votes": votes.astype(np.int8), "test_votes": votes[:, :1].astype(np.uint8)}
     arrays |= {} if soft is None else {"soft": np.array(soft, np.float32)}
     write_arrays(path, VOTES, arrays, {**OF_TEST, "classes": classes, **more})
     return path
@@ -44,10 +50,14 @@ def write_weighted_votes(path: Path, teachers: int = 50, queries: int = 12, clas
     return path
 
 
-def random_votes(path: Path) -> Path:
-    """Write VOTES of 30 teachers on 60 queries with 4 classes."""
-    rng = np.random.default_rng(0)
-    return write_votes(path, rng.integers(0, 4, size=(30, 60)), rng.integers(0, 4, size=(30, 10)))
+def write_chunk(path: Path, votes: np.ndarray, numbers: Sequence[int], **more: Any) -> Path:
+    """Write a CHUNK of the teachers `numbers` with their `votes` (teachers, queries); `more` is further metadata."""
+    arrays = {"teachers": np.array(numbers), "votes": votes, "test_votes": abs(votes[:, :2])}
+    if "queries" in more:
+        arrays["queries"] = more.pop("queries")
+    facts = {"partition": "p", "pool": "q", "test": "t", "classes": 4, "model": "m", "recipe": "r", "training": {}}
+    write_arrays(path, CHUNK, arrays, {**facts, **more})
+    return path
 
 
 def release_labels(votes: Path, mechanism: str, parameters: Mapping[str, float], out: Path, **more: Any) -> Path:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.stages.labels import bounds_of, draw_release, random_votes, release_labels, write_votes
+from tests.stages.labels import bounds_of, draw_release, release_labels, write_votes
 
 from patebench.accounting.sanitised import seeded
 from patebench.artefacts.reading import read_votes
@@ -20,7 +20,7 @@ SEEDED = {"seed": 0, "stream": "s"}
 
 @pytest.fixture
 def votes_path(tmp_path):
-    return random_votes(tmp_path / "votes.npz")
+    return write_votes(tmp_path / "votes.npz", np.random.default_rng(0).integers(0, 4, size=(30, 60)))
 
 
 def test_it_writes_the_bounds_of_the_mechanism(votes_path, tmp_path):
@@ -67,7 +67,7 @@ def test_infinite_numbers_are_written_in_strict_json(votes_path, tmp_path):
 
 def test_a_release_costs_what_all_its_labels_cost(tmp_path):
     """State ε of all 400 labels at σ = 40, not 0.4233, the ε of ten."""
-    votes = write_votes(tmp_path / "votes.npz", np.ones((250, 400)), np.ones((250, 10)))
+    votes = write_votes(tmp_path / "votes.npz", np.ones((250, 400)))
     labels = draw_release(votes, "gnmax", {"sigma": 40.0}, tmp_path / "labels.npz")
     with pytest.raises(ArtefactError, match="of 400 queries are published together, so no ε can be stated for 10"):
         bounds_of(votes, labels, [10])
@@ -92,7 +92,7 @@ def test_a_release_costs_what_all_its_labels_cost(tmp_path):
 
 @pytest.mark.slow
 def test_all_releases_together_are_stated_beside_the_last(tmp_path):
-    votes_path = write_votes(tmp_path / "votes.npz", np.ones((30, 5)), np.ones((30, 2)))
+    votes_path = write_votes(tmp_path / "votes.npz", np.ones((30, 5)))
     ledger = {"ledger": tmp_path / "ledger"}
     limit = {**ledger, "ledger_budget": 50.0, "ledger_delta": 1e-5}
 

@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from click.testing import CliRunner
 from tests.refusals import refuses
+from tests.stages.commands import invoke
 
 from patebench.artefacts.reading import read_samples
 from patebench.audit.adjacent_data import KINDS, ChangeFinding, Moved
-from patebench.cli import cli
 from patebench.config import validate
 from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, read_arrays
@@ -426,7 +425,7 @@ def test_planted_faults_are_found(
 
 
 def said(*arguments: str) -> tuple[int, str]:
-    done = CliRunner().invoke(cli, ["audit", *arguments])
+    done = invoke("audit", *arguments)
     return done.exit_code, done.output
 
 

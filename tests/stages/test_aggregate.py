@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from tests.refusals import refuses
+from tests.stages.commands import invoke
 from tests.stages.labels import (
     bounds_of,
     draw_release,
@@ -20,7 +20,6 @@ from tests.stages.labels import (
 from patebench.accounting import conversion
 from patebench.accounting.filter import RenyiFilter, queries_within
 from patebench.artefacts.reading import read_votes
-from patebench.cli import cli
 from patebench.core import files, formats, seeds
 from patebench.core.entropy import Entropy
 from patebench.core.errors import PatebenchError
@@ -35,7 +34,7 @@ def even_votes(tmp_path):
     """Write deterministic votes of 30 teachers on 60 queries."""
     teacher, query = np.ogrid[:30, :60]
     votes = (7 * teacher + 3 * query + teacher * query // 11) % 4
-    return write_votes(tmp_path / "votes.npz", votes, votes[:, :5])
+    return write_votes(tmp_path / "votes.npz", votes)
 
 
 @pytest.mark.slow
@@ -171,9 +170,9 @@ def test_noise_of_votes_with_weights_is_checked_in_their_unit(tmp_path):
 
 def test_the_command_draws_a_release_within_its_budget(even_votes, tmp_path):
     labels = tmp_path / "labels.npz"
-    words = ["--votes", str(even_votes), "--mechanism", "lnmax", "--parameter", "gamma=0.2", "--out", str(labels)]
-    words += ["--release", "--ledger", str(tmp_path / "ledger"), "--ledger-budget", "5", "--ledger-delta", "1e-5"]
-    done = CliRunner().invoke(cli, ["aggregate", *words, "--budget", "3", "--delta", "1e-5"])
+    words = ["--votes", even_votes, "--mechanism", "lnmax", "--parameter", "gamma=0.2", "--out", labels]
+    words += ["--release", "--ledger", tmp_path / "ledger", "--ledger-budget", 5, "--ledger-delta", 1e-5]
+    done = invoke("aggregate", *words, "--budget", 3, "--delta", 1e-5)
     assert done.exit_code == 0, done.output
     facts = files.read_arrays(labels, formats.LABELS).meta
     assert (facts["mode"], facts["budget"]["epsilon"]) == ("release", 3)

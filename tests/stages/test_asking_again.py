@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import yaml
 from tests import dry_run
-from tests.stages.digits import briefly, change_record
+from tests.stages.digits import briefly, change_record, nearest
 
 from patebench.accounting import independent, spending
 from patebench.artefacts.reading import read_votes
@@ -121,10 +121,6 @@ def test_a_record_votes_where_no_query_so_far_is_nearer_than_one_of_this_round(a
     private = read_arrays(again.folder / "digits" / "private.npz", SAMPLES)
     dealt = read_arrays(again.folder / again.ensemble / "partition.npz", PARTITION)["indices"]
     places = encoder.features(private["x"][dealt]).astype(np.float64)
-
-    def nearest(of: np.ndarray, points: np.ndarray) -> np.ndarray:
-        return np.square(of[:, None] - points).sum(axis=2).argmin(axis=1)
-
     votes = again.read(1, "votes")
     asked = np.concatenate([again.read(number, "queries")["queries"] for number in range(2)])
     assert np.array_equal(votes["queries"], asked)
@@ -289,7 +285,7 @@ def test_rounds_of_records_are_released_and_stand_in_the_ledger(again: Again, tm
     assert len(Ledger.read(path).entries) == 2
 
 
-def test_mechanisms_that_are_not_proven_for_silence_are_refused_in_rounds_too() -> None:
+def test_mechanisms_that_are_not_proven_for_abstentions_are_refused_in_rounds_too() -> None:
     rounds = {**ROUNDS, "mechanisms": {"gnmax": {"sigma": 5}}}
     with pytest.raises(PatebenchError, match=r"rounds\[0\].*assumes that teachers vote on every query"):
         validate({"seeds": 0, "experiments": {"one": {**EXPERIMENT, "rounds": [rounds]}}})

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from tests.stages.commands import invoke
 from tests.stages.labels import OF_VOTES, STUDENT, release_labels, state_bounds
 
-from patebench.cli import cli
 from patebench.config.parameters import PartitionParameters
 from patebench.core import formats
 from patebench.core.errors import PatebenchError
@@ -119,7 +118,7 @@ def test_every_layout_can_be_checked() -> None:
 
 def test_the_command_says_it_with_its_status(results: Path) -> None:
     def said(folder: Path) -> tuple[int, str]:
-        done = CliRunner().invoke(cli, ["check", str(folder)])
+        done = invoke("check", folder)
         return done.exit_code, done.stdout
 
     assert said(results) == (0, f"{results}: 13 artefacts, no faults\n")

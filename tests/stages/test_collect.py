@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from tests.stages.labels import STUDENT, release_labels, state_bounds
+from tests.stages.labels import STUDENT, release_labels, state_bounds, write_votes
 
 from patebench.artefacts.records import read_records
 from patebench.core.errors import ArtefactError
@@ -18,13 +18,7 @@ ANSWERS = np.array([1, 0, 0, 0], dtype=np.int16)
 GAMMA = 0.4
 
 
-def _write_votes(folder, name, voted):
-    folder.mkdir(exist_ok=True)
-    meta = {"partition": "p", "pool": "pool", "test": "t", "classes": 2, "chunks": ["c"]}
-    return write_arrays(folder / f"{name}.npz", VOTES, {"votes": voted, "test_votes": voted}, meta)
-
-
-def _write_ensemble(folder, name, votes, **changes):
+def _write_ensemble(folder, votes, **changes):
     training = {"model": "small-cnn", "recipe": "modern"}
     summary = {
         **{"votes": votes, "dataset": "digits", "seed": 3, "split": {"pool": 4, "test": None}, "classes": 2},
@@ -32,7 +26,7 @@ def _write_ensemble(folder, name, votes, **changes):
         **{"teacher_accuracies": [0.25, 1.0, 1.0, 0.75], "gap_histogram": [0, 0, 2, 0, 2], "gap_mean": 0.75},
         **{"plurality_accuracy_pool": 0.75, "plurality_accuracy_test": 0.5},
     }
-    write_json(folder / f"{name}.json", "join_votes", {**summary, **changes})
+    write_json(folder / "ensemble.json", "join_votes", {**summary, **changes})
 
 
 def _write_student(folder, labels, queries, **config):
@@ -57,11 +51,11 @@ def _write_selected(made, queries, labels=(1, 0), kept=(False, True)):
 @pytest.fixture
 def made(tmp_path):
     """Return a folder with a consistent set of files, and the arguments that collect them."""
-    digest = _write_votes(tmp_path, "votes", VOTED)
-    _write_ensemble(tmp_path, "ensemble", digest)
+    votes = write_votes(tmp_path / "votes.npz", VOTED, 2, pool="pool")
+    _write_ensemble(tmp_path, read_arrays(votes, VOTES).digest)
     write_arrays(tmp_path / "truth.npz", TRUTH, {"y": ANSWERS}, {"pool": "pool", "classes": 2})
-    files = {"ensemble": tmp_path / "ensemble.json", "votes": tmp_path / "votes.npz", "truth": tmp_path / "truth.npz"}
-    labels, bounds = _account(tmp_path / "votes.npz", tmp_path / "gamma-0.4", [2, 4])
+    files = {"ensemble": tmp_path / "ensemble.json", "votes": votes, "truth": tmp_path / "truth.npz"}
+    labels, bounds = _account(votes, tmp_path / "gamma-0.4", [2, 4])
     students = [_write_student(labels.parent, read_arrays(labels, LABELS).digest, 2)]
     return {**files, "labels": [labels], "bounds": [bounds], "students": students, "out": tmp_path / "collected.json"}
 
@@ -147,14 +141,13 @@ def test_labels_of_selected_queries_are_of_those_samples(made):
 
 def _of_other_votes(made, kind):
     folder = made["out"].parent / "other"
-    _write_votes(folder, "votes", VOTED[::-1, ::-1])
-    _account(folder / "votes.npz", folder, [2])
+    _account(write_votes(folder / "votes.npz", VOTED[::-1, ::-1], 2, pool="pool"), folder, [2])
     return {kind: [next(folder.glob(f"{kind}.*"))]}
 
 
 def _ensemble(made, **changes):
     votes = changes.pop("votes", read_arrays(made["votes"], VOTES).digest)
-    _write_ensemble(made["out"].parent, "ensemble", votes, **changes)
+    _write_ensemble(made["out"].parent, votes, **changes)
     return {}
 
 

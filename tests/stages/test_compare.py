@@ -5,12 +5,11 @@ import math
 from statistics import fmean
 
 import pytest
-from click.testing import CliRunner
 from tests.reporting import made
 from tests.reporting.test_epsilon_figures import audit
+from tests.stages.commands import invoke
 
 from patebench.artefacts.records import PRIVATE_MODEL_KINDS
-from patebench.cli import cli
 from patebench.core.bound import Kind
 from patebench.reporting.significance import difference_interval
 from patebench.stages.compare import compare_records, differing_settings, unmatched
@@ -28,10 +27,6 @@ def _run(folder, accuracies, seeds=None, epsilon=1.0, queries=100):
 
 def _student(frame):
     return frame[frame["what"] == "student accuracy"].iloc[0]
-
-
-def _said(*words):
-    return CliRunner().invoke(cli, ["compare", *map(str, words)])
 
 
 @pytest.mark.parametrize(
@@ -65,9 +60,9 @@ def test_rounding_is_no_difference_and_a_lost_bound_is_the_first(tmp_path):
     assert list(compare_records(one, other)["difference"]) == [0, 0]
     frame = compare_records(one, _run(tmp_path / "c", (0.91, 0.92, 0.935), epsilon=math.inf))
     assert (frame["what"].iloc[0], frame["low"].iloc[0]) == ("ε", math.inf)
-    first = json.loads(_said(tmp_path / "a", tmp_path / "c", "--json").output)["compared"][0]
+    first = json.loads(invoke("compare", tmp_path / "a", tmp_path / "c", "--json").output)["compared"][0]
     assert (first["other"], first["difference"], first["low"]) == ("inf", "inf", "inf")
-    done = _said(tmp_path / "a", tmp_path / "c")
+    done = invoke("compare", tmp_path / "a", tmp_path / "c")
     assert done.exit_code == 0, done.output
     assert "2 common numbers: 0 equal" in done.output
 
@@ -92,7 +87,7 @@ def test_private_models_namings_and_audits_are_compared(tmp_path, kind):
         made.write_private_model(folder / "model.json", made.private_model(accuracy=accuracy), kind)
         made.write_naming(folder / "naming.json", made.naming(50, accuracy))
         audit(folder / "audit.json", "lnmax", {"gamma": 0.5}, {100: (None, 25.0, 20.0, found, found)})
-    rows = json.loads(_said(tmp_path / "one", tmp_path / "other", "--json").output)["compared"]
+    rows = json.loads(invoke("compare", tmp_path / "one", tmp_path / "other", "--json").output)["compared"]
     differences = {row["what"]: row["difference"] for row in rows}
     for what in ("accuracy of a private model", "accuracy of named clusters"):
         assert differences[what] == pytest.approx(-0.1)
@@ -104,12 +99,12 @@ def test_private_models_namings_and_audits_are_compared(tmp_path, kind):
 def test_a_damaged_file_is_left_out_with_a_word(tmp_path):
     made.write_private_model(tmp_path / "model.json", made.private_model())
     (tmp_path / "collected.json").write_text("{", encoding="utf-8")
-    said = _said(tmp_path, tmp_path).stderr
+    said = invoke("compare", tmp_path, tmp_path).stderr
     assert f"{tmp_path}: skipped 1 file, foreign or damaged; see `patebench check`" in said
 
 
 def test_a_folder_without_results_is_refused(tmp_path):
-    assert "contains no results of a run" in str(_said(tmp_path, tmp_path / "none").exception)
+    assert "contains no results of a run" in str(invoke("compare", tmp_path, tmp_path / "none").exception)
     (tmp_path / "manifest.json").write_text("{}", encoding="utf-8")
     fault = "contains the page of a run, not its results; give"
-    assert fault in str(_said(tmp_path, tmp_path / "none").exception)
+    assert fault in str(invoke("compare", tmp_path, tmp_path / "none").exception)

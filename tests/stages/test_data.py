@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from tests.stages.commands import invoke
 
 from patebench.artefacts.reading import read_samples
-from patebench.cli import cli
 from patebench.config.parameters import ClassParameters
 from patebench.core.errors import PatebenchError
 from patebench.stages import data
@@ -37,7 +36,7 @@ def test_the_command_looks_where_the_environment_says(tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     for told, more, root in (("/else", [], "/else"), ("/else", ["--root=own"], "own"), ("", [], "data")):
         monkeypatch.setenv("PATEBENCH_DATA", told)
-        result = CliRunner().invoke(cli, ["data", "mnist", "--no-download", *files, *more])
+        result = invoke("data", "mnist", "--no-download", *files, *more)
         assert f"{root}/MNIST" in str(result.exception)
 
 

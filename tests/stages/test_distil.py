@@ -31,7 +31,7 @@ class World:
         write_arrays(self.test, SAMPLES, {"x": x, "y": y, "row": rows}, {**facts, "role": "test"})
         sure = np.stack([5.0 * (y == label) for label in (0, 1)], axis=1)
         said = np.tile(y, (5, 1))
-        self.votes = write_votes(folder / "votes.npz", said, said, 2, [sure, sure], pool=digest, temperatures=[1, 5])
+        self.votes = write_votes(folder / "votes.npz", said, 2, [sure, sure], pool=digest, temperatures=[1, 5])
 
     def distil(self, votes: Path | None = None, **changes: Any) -> Path:
         out = self.folder / "distillation.json"
@@ -60,7 +60,7 @@ def test_every_kind_of_label_at_every_number_of_samples(world: World) -> None:
 
 def test_refusals(world: World, tmp_path: Path) -> None:
     held = read_arrays(world.votes, VOTES)
-    hard = write_votes(tmp_path / "hard.npz", held["votes"], held["votes"], 2, pool=held.meta["pool"])
+    hard = write_votes(tmp_path / "hard.npz", held["votes"], 2, pool=held.meta["pool"])
     with pytest.raises(ArtefactError, match=r"lacks the teachers' probabilities of the classes; add temperatures"):
         world.distil(votes=hard)
     with pytest.raises(PatebenchError, match="--samples is 81"):

@@ -7,11 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
-from tests.stages.ensemble import Ensemble
-from tests.stages.labels import STUDENT, bounds_of, draw_release, release_labels, write_votes, write_weighted_votes
+from tests.stages.commands import invoke
+from tests.stages.digits import Ensemble
+from tests.stages.labels import (
+    STUDENT,
+    bounds_of,
+    draw_release,
+    even_votes,
+    release_labels,
+    write_chunk,
+    write_votes,
+    write_weighted_votes,
+)
 
-from patebench.cli import cli
 from patebench.config.parameters import PartitionParameters, SelectionParameters, StudentParameters
 from patebench.core.errors import ArtefactError
 from patebench.core.files import read_arrays, write_arrays
@@ -41,8 +49,7 @@ def protecting(strategy: str, rule: str | None = None) -> dict[str, Any]:
 
 
 def votes_of(path: Path, teachers: int, queries: int = 12, **facts: Any) -> Path:
-    votes = np.arange(teachers)[:, None] % 4 + np.zeros((1, queries), int)
-    return write_votes(path, votes, votes[:, :2], **facts)
+    return write_votes(path, even_votes(teachers, queries), **facts)
 
 
 def test_the_number_of_teachers_counts_for_a_table_of_your_own(tmp_path: Path) -> None:
@@ -86,7 +93,7 @@ def test_a_release_is_accounted_only_with_votes_like_those_that_it_was_drawn_fro
 
 
 def test_weights_of_votes_are_those_of_the_votes_that_were_drawn_from(tmp_path: Path) -> None:
-    """Refuse them without a ledger too: at σ = 20, ε is 0.4970 for votes with weights and 0.3407 for others."""
+    """Refuse other votes without a ledger too: at σ = 20, ε is 0.4970 for votes with weights and 0.3407 for others."""
     facts = protecting("hash")
     weighted = write_weighted_votes(tmp_path / "weighted.npz", **facts)
     plain = votes_of(tmp_path / "plain.npz", 50, abstentions=True, neighbours=None, **facts)
@@ -112,11 +119,7 @@ def test_labels_of_the_secure_path_store_the_protection_of_each_chunk(tmp_path: 
 
 
 def _chunk(path: Path, **facts: Any) -> Path:
-    votes = np.arange(12)[:, None] % 4 + np.zeros((1, 12), int)
-    arrays = {"teachers": np.arange(12), "votes": votes, "test_votes": votes[:, :2]}
-    known = {"partition": "p", "pool": "q", "test": "t", "classes": 4, "model": "m", "recipe": "r", "training": {}}
-    write_arrays(path, CHUNK, arrays, {**known, **facts})
-    return path
+    return write_chunk(path, even_votes(12), range(12), **facts)
 
 
 def _shared(folder: Path, chunk: Path, name: str = "", teachers: int = 12, **drawn: Any) -> list[Path]:
@@ -234,12 +237,11 @@ def test_a_later_round_is_drawn_from_votes_of_the_same_teachers(
 
 
 def test_no_file_that_may_be_published_stores_a_digest_of_private_data(tmp_path: Path) -> None:
-    """Check it, because a digest confirms a guess of the last private record or of the votes."""
+    """Search public files for digests, which would confirm a guess of the last private record or of the votes."""
     made = Ensemble(tmp_path)
-    partition.run(
-        private=made.private, public=made.public, teachers=6, parameters=PartitionParameters(strategy="hash"), seed=0,
-        stream="s", out=made.partition,
-    )  # fmt: skip
+    by_hash = PartitionParameters(strategy="hash")
+    inputs = made.files("private", "public")
+    partition.run(**inputs, teachers=6, parameters=by_hash, **SEEDED, out=made.partition)
     chunk = made.train(0, 5)
     votes, _ = made.join(chunk)
     ledger = {"ledger": tmp_path / "ledger"}
@@ -281,7 +283,7 @@ def test_no_file_that_may_be_published_stores_a_digest_of_private_data(tmp_path:
 
 
 def test_no_release_is_drawn_or_accounted_for_where_the_partition_protects_nothing(tmp_path: Path) -> None:
-    """Refuse it in stages as in a configuration, for a skewed partition."""
+    """Refuse a release from a skewed partition in stages, as in a configuration."""
     facts = protecting("skew", "skew-0.8")
     votes, chunk = votes_of(tmp_path / "votes.npz", 50, **facts), _chunk(tmp_path / "chunk.npz", **facts)
     told = (
@@ -292,15 +294,15 @@ def test_no_release_is_drawn_or_accounted_for_where_the_partition_protects_nothi
         release_labels(votes, *GNMAX, tmp_path / "labels.npz", **drawn)
     with pytest.raises(ArtefactError, match=told):
         _shared(tmp_path, chunk, **drawn)
-    shown = ["epsilon", str(votes), "--mechanism", "gnmax", "--sigma", "40", "--delta", "1e-5"]
-    for more in (["--release"], ["--sanitise", "--ledger", str(tmp_path / "ledger")]):
-        assert "protects nobody" in str(CliRunner().invoke(cli, [*shown, *more]).exception)
+    shown = ("epsilon", votes, "--mechanism", "gnmax", "--sigma", "40", "--delta", "1e-5")
+    for more in (["--release"], ["--sanitise", "--ledger", tmp_path / "ledger"]):
+        assert "protects nobody" in str(invoke(*shown, *more).exception)
     assert not (tmp_path / "ledger").exists()
     assert not (tmp_path / "labels.npz").exists()
-    said = " ".join(CliRunner().invoke(cli, shown).output.split())
+    said = " ".join(invoke(*shown).output.split())
     assert "Nothing to publish: its partition 'skew-0.8' protects" in said
     assert "no release can be drawn from these votes" in said
-    assert json.loads(CliRunner().invoke(cli, [*shown, "--json"]).stdout)["released"] is None
+    assert json.loads(invoke(*shown, "--json").stdout)["released"] is None
     # Labels from a seed are for experiments and may be of any partition; their metadata does not make them a release.
     labels = release_labels(votes, *GNMAX, tmp_path / "seeded.npz", **SEEDED)
     bounds_of(votes, labels, [12])

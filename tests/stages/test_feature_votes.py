@@ -1,4 +1,4 @@
-"""Votes with weights, from records to a student: what each stage writes, and what a single record can change."""
+"""Test weighted votes, from records to a student: outputs of each stage, and the effect of a single record."""
 
 from pathlib import Path
 
@@ -10,35 +10,21 @@ from tests.stages.labels import bounds_of, draw_release, state_bounds
 from tests.stages.test_nearest_query import NAMED, SETTING, TEACHERS, K, OneVote
 
 from patebench.accounting.votes import UNIT
-from patebench.config.parameters import (
-    PartitionParameters,
-    SplitParameters,
-    StudentParameters,
-    TrainingParameters,
-)
+from patebench.config.parameters import SplitParameters, TrainingParameters
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, read_json
 from patebench.core.formats import CHUNK, LABELS, POOL, SAMPLES, VOTES
-from patebench.stages import account, aggregate, collect, partition, train_student
+from patebench.stages import account, aggregate
 
 
 class FeatureVotes(OneVote):
     """Stages as in `OneVote`, with the model feature-votes, whose votes have weights."""
 
-    def vote(self, first: int = 0, last: int = TEACHERS - 1, **changes: object) -> Path:
-        return super().vote(first, last, **{"training": TrainingParameters(model="feature-votes"), **changes})
-
-    def learn(self, parameters: StudentParameters, reads: str = "encoder") -> dict[str, object]:
-        train_student.run(
-            pool=self.pool, labels=self.file("labels.npz"), test=self.test, queries=K, **NAMED,
-            **{reads: self.file(f"{reads}.npz")}, parameters=parameters,
-            out=self.file("student.json"), predictions=self.file("predictions.npz"),
-        )  # fmt: skip
-        return dict(read_json(self.file("student.json"), "train_student"))
+    training = TrainingParameters(model="feature-votes")
 
 
 class Encoded(FeatureVotes):
-    """The same on a data set of features: the scattering transform of digits, with votes along its principal axes."""
+    """`FeatureVotes` on features: the scattering transform of digits, with votes along its principal axes."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, SplitParameters(pool=300, test=100, encoder="axes"), {"features": "scattering"})
@@ -83,19 +69,13 @@ def test_one_record_changes_nothing_public_and_its_own_votes_alone(
 
 
 @pytest.mark.slow
-def test_bound_records_and_student_follow_from_the_table(world: FeatureVotes, tmp_path: Path) -> None:
-    path = state_bounds(world.file("votes.npz"), world.file("labels.npz"), [], tmp_path / "bounds.json", **NAMED)
+def test_bound_records_and_student_follow_from_the_table(world: FeatureVotes) -> None:
+    path = state_bounds(world.file("votes.npz"), world.file("labels.npz"), [], world.file("bounds.json"), **NAMED)
     bounds = {each["accountant"]: each for each in read_json(path, "account")["bounds"]}
     assert bounds["gdp"]["epsilon"] == pytest.approx(2.7534, abs=1e-4)  # of a 2/3-GDP release
     assert {each["kind"] for each in bounds.values()} == {"worst_case"}
-    assert world.learn(StudentParameters(method="table-regression"))["accuracy"] > 0.5
-    collect.run(
-        ensemble=world.file("ensemble.json"), votes=world.file("votes.npz"), truth=world.truth,
-        labels=[world.file("labels.npz")], bounds=[path], students=[world.file("student.json")],
-        out=tmp_path / "collected.json",
-    )  # fmt: skip
-    records = {each["record"]: each for each in read_json(tmp_path / "collected.json", "collect")["records"]}
-    assert records["ensemble"]["ensemble"] == f"teachers-{TEACHERS}_queries-{K}_iid_feature-votes_modern"
+    assert world.learn(method="table-regression")["accuracy"] > 0.5
+    assert world.collect()["ensemble"]["ensemble"] == f"teachers-{TEACHERS}_queries-{K}_iid_feature-votes_modern"
 
 
 @pytest.mark.slow
@@ -119,7 +99,7 @@ def test_other_mechanisms_and_students_are_refused(world: FeatureVotes, tmp_path
         with refuses("weights"):
             aggregate.run(mechanism=mechanism, parameters=parameters, **refused)  # type: ignore[arg-type]
     with refuses("weights"):
-        world.learn(StudentParameters(method="supervised", model="logistic"), "features")
+        world.learn(reads="features", method="supervised", model="logistic")
     with pytest.raises(PatebenchError, match=r"need 99 principal axes"):
         world.vote(selected=())
 
@@ -128,8 +108,8 @@ def test_other_mechanisms_and_students_are_refused(world: FeatureVotes, tmp_path
 def test_a_table_of_features_teaches_a_regression_and_a_network_on_images(encoded: Encoded) -> None:
     pool = read_arrays(encoded.pool, POOL)
     assert (pool["x"].shape, pool["images"].shape) == ((300, 324), (300, 1, 8, 8))
-    assert encoded.learn(StudentParameters(method="table-regression"))["accuracy"] > 0.5
-    network = encoded.learn(StudentParameters(method="table-network", epochs=20))
+    assert encoded.learn(method="table-regression")["accuracy"] > 0.5
+    network = encoded.learn(method="table-network", epochs=20)
     assert network["accuracy"] > 0.3
     assert network["model"] == "mirror-cnn"
 
@@ -138,10 +118,7 @@ def test_a_table_of_features_teaches_a_regression_and_a_network_on_images(encode
 def test_linear_teachers_read_the_encoder_and_do_not_depend_on_chunks(encoded: Encoded) -> None:
     given = {"partition": encoded.file("shards.npz"), "features": None, "selected": []}
     given["training"] = TrainingParameters(model="linear-head")
-    partition.run(
-        private=encoded.private, public=encoded.public, teachers=6, parameters=PartitionParameters(), **NAMED,
-        out=encoded.file("shards.npz"),
-    )  # fmt: skip
+    encoded.deal(teachers=6, out=encoded.file("shards.npz"))
     whole, part = (read_arrays(encoded.vote(first, 5, **given), CHUNK) for first in (0, 4))
     assert np.array_equal(whole["votes"][4:], part["votes"])
     assert (whole["test_votes"] == read_arrays(encoded.test, SAMPLES)["y"]).mean() > 0.8

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests import dry_run
 from tests.refusals import refuses
-from tests.stages.ensemble import STREAM, Ensemble
+from tests.stages.digits import ENSEMBLE_STREAM, Ensemble
 from tests.stages.labels import state_bounds
 
 from patebench.config import validate
@@ -22,7 +22,7 @@ from patebench.stages import adjacency, aggregate, collect, export_votes, import
 
 NAMED = ImportParameters(name="others")
 OF_TABLE = ImportParameters(name="others", classes=10)
-NOISE = {"mechanism": "gnmax", "parameters": {"sigma": 2.0}, "seed": 0, "stream": STREAM}
+NOISE = {"mechanism": "gnmax", "parameters": {"sigma": 2.0}, "seed": 0, "stream": ENSEMBLE_STREAM}
 STUDENT = {"method": "supervised", "mechanisms": {"gnmax": {"sigma": 2}}}
 STATED = {"licence": "https://spdx.org/licenses/CC-BY-4.0", "creator": "us", "cite": "a paper", "url": None}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.refusals import refuses
-from tests.stages.ensemble import Ensemble
+from tests.stages.digits import Ensemble
 
 from patebench.artefacts.reading import check_in_place
 from patebench.config.parameters import SplitParameters
@@ -45,7 +45,7 @@ def test_joined_votes_are_in_order_whatever_the_order_of_chunks(ensemble: Ensemb
 def test_votes_of_other_teachers_are_refused_beside_the_description_of_the_right_ones(
     ensemble: Ensemble, halves: tuple[Path, Path]
 ) -> None:
-    """They have the same partition and pool."""
+    """Replace votes by those of other teachers with the same partition and pool."""
     votes, _ = ensemble.join(*halves)
     check_in_place(read_arrays(votes, VOTES))
     copied = votes.read_bytes()

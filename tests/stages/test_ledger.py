@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from tests.refusals import refuses
+from tests.stages.commands import invoke
 
 from patebench.accounting import conversion, spending
 from patebench.accounting.spending import Spending
 from patebench.accounting.votes import Votes
-from patebench.cli import cli
 from patebench.config.parameters import LedgerParameters
 from patebench.core.errors import ArtefactError
 from patebench.core.files import read_json, write_json
@@ -112,9 +111,9 @@ def test_data_with_a_ledger_gets_a_name_by_a_draw_or_without_one(tmp_path: Path)
         (tmp_path, "clients", "give the path of the ledger whose data you want to name"),
         (second.path, "../clients", "cannot be the name of a folder"),
     ):
-        refused = CliRunner().invoke(cli, ["ledger", str(path), "--private", name])
+        refused = invoke("ledger", path, "--private", name)
         assert fault in str(refused.exception), name
-    done = CliRunner().invoke(cli, ["ledger", str(second.path), "--private", "clients"], terminal_width=200)
+    done = invoke("ledger", second.path, "--private", "clients", terminal_width=200)
     assert done.exit_code == 0
     assert "clients" in done.output
     assert len(enter_draw(tmp_path, THIRD, entry(), LIMIT, "clients").entries) == 2
@@ -203,11 +202,11 @@ def test_the_command_shows_draws_and_their_sum(tmp_path: Path) -> None:
     for _ in range(2):
         draw = replace(entry(what="digits/labels.npz"), parameters={"threshold": np.inf})
         enter_draw(tmp_path, PRIVATE, draw, LIMIT)
-    shown = CliRunner().invoke(cli, ["ledger", str(tmp_path)], terminal_width=200).output
+    shown = invoke("ledger", tmp_path, terminal_width=200).output
     for words in ("digits/labels.npz", "threshold=inf", "Together: ε = 0.", "ε = 1 at δ = 1e-05"):
         assert words in shown
-    (found,) = json.loads(CliRunner().invoke(cli, ["ledger", str(tmp_path), "--json"]).output)
+    (found,) = json.loads(invoke("ledger", tmp_path, "--json").output)
     assert found["epsilon"] == pytest.approx(spending.epsilon([entry().spent] * 2, 1e-5))
     assert len(found["draws"]) == 2
     alone = enter_draw(tmp_path / "without limit", PRIVATE, entry(), None).path
-    assert "Limit" not in CliRunner().invoke(cli, ["ledger", str(alone)], catch_exceptions=False).output
+    assert "Limit" not in invoke("ledger", alone, catch_exceptions=False).output

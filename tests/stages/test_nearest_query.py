@@ -8,13 +8,13 @@ from typing import Any, Self
 import numpy as np
 import pytest
 from tests.refusals import refuses
-from tests.stages.digits import Divided, briefly, change_record
+from tests.stages.digits import Divided, briefly, change_record, nearest
+from tests.stages.labels import state_bounds
 
 from patebench.accounting import independent
 from patebench.artefacts.records import read_records
 from patebench.artefacts.student_data import student_data
 from patebench.config.parameters import (
-    AccountParameters,
     KeptOutputs,
     PartitionParameters,
     SelectionParameters,
@@ -29,11 +29,9 @@ from patebench.decoding import table_likelihood
 from patebench.features import contrast, patches, principal_axes
 from patebench.features.query_clusters import QueryClusters
 from patebench.stages import (
-    account,
     aggregate,
     collect,
     extract_features,
-    join_votes,
     name_clusters,
     partition,
     secure_open,
@@ -63,12 +61,6 @@ class OneVote(Divided):
     ) -> None:
         super().__init__(folder, parameters or SplitParameters(pool=100, test=100), STREAM, option)
 
-    def file(self, name: str) -> Path:
-        return self.folder / name
-
-    def files(self, *names: str) -> dict[str, Path]:
-        return {name: self.file(f"{name}.npz") for name in names}
-
     def encode(self) -> None:
         with briefly():
             self.extract()
@@ -94,17 +86,9 @@ class OneVote(Divided):
         last = self.teachers - 1 if last is None else last
         out = self.file(f"{first}-{last}.npz")
         files = self.files("private", "partition", "pool", "test", "features", "encoder")
-        arguments = {
-            **files, "selected": [self.file("queries.npz")], "teachers": (first, last), "training": self.training,
-            **NAMED, "out": out,
-        }  # fmt: skip
-        train_teachers.run(**{**arguments, **changes})  # type: ignore[arg-type]
+        voting = {"selected": [self.file("queries.npz")], "teachers": (first, last), "training": self.training}
+        train_teachers.run(**{**files, **voting, **NAMED, "out": out, **changes})  # type: ignore[arg-type]
         return out
-
-    def join(self, *chunks: Path) -> Path:
-        files = self.files("partition", "pool", "truth", "test")
-        join_votes.run(**files, chunk=chunks, out=self.file("votes.npz"), summary=self.file("ensemble.json"))
-        return self.file("votes.npz")
 
     def complete(self) -> Self:
         self.prepare()
@@ -118,23 +102,29 @@ class OneVote(Divided):
         aggregate.run(votes=self.file("votes.npz"), **setting, **NAMED, out=out)  # type: ignore[arg-type]
         return out
 
-    def student(self, method: str, labels: Path, queries: int | None = None, **changes: Any) -> float:
-        """Return the accuracy of a student, which reads an encoder unless `changes` say otherwise."""
-        parameters = StudentParameters(method=method, **changes.pop("parameters", {}))
-        arguments = {"queries": queries or self.selection.queries, "encoder": self.file("encoder.npz"), **changes}
+    def learn(
+        self, labels: str | Path = "labels.npz", queries: int | None = None, reads: str = "encoder", **parameters: Any
+    ) -> dict[str, Any]:
+        """Return the result of a student, which reads the encoder or another file of the pool."""
         train_student.run(
-            pool=self.pool, labels=labels, test=self.test, parameters=parameters, **NAMED, **arguments,
+            pool=self.pool, labels=self.folder / labels, test=self.test, parameters=StudentParameters(**parameters),
+            queries=queries or self.selection.queries, **NAMED, **{reads: self.file(f"{reads}.npz")},
             out=self.file("student.json"), predictions=self.file("predictions.npz"),
         )  # fmt: skip
-        return float(read_json(self.file("student.json"), "train_student")["accuracy"])
+        return read_json(self.file("student.json"), "train_student")
+
+    def collect(self) -> dict[str, dict[str, Any]]:
+        """Return the records of the ensemble, the labels and the student, and the last bound, by kind of record."""
+        files = {"labels": "labels.npz", "bounds": "bounds.json", "students": "student.json"}
+        collect.run(
+            ensemble=self.file("ensemble.json"), votes=self.file("votes.npz"), truth=self.truth,
+            **{option: [self.file(name)] for option, name in files.items()}, out=self.file("collected.json"),
+        )  # fmt: skip
+        return {each["record"]: each for each in read_json(self.file("collected.json"), "collect")["records"]}
 
     def epsilon(self, labels: Path) -> float:
-        account.run(
-            votes=self.file("votes.npz"), labels=labels, accounting=AccountParameters(delta=1e-5), **NAMED,
-            out=self.file("bounds.json"),
-        )  # fmt: skip
-        stated = read_json(self.file("bounds.json"), "account")["bounds"]
-        return min(float(bound["epsilon"]) for bound in stated)
+        out = state_bounds(self.file("votes.npz"), labels, [], self.file("bounds.json"), **NAMED)
+        return min(float(bound["epsilon"]) for bound in read_json(out, "account")["bounds"])
 
 
 class Neighbours(OneVote):
@@ -187,40 +177,30 @@ def test_ensemble_labels_bounds_and_records_are_of_the_selected_queries(world: O
     assert summary["plurality_accuracy_test"] is None
     assert summary["queries"] == K
     assert world.epsilon(world.file("labels.npz")) == pytest.approx(1.866, abs=1e-3)
-    features = {"encoder": None, "features": world.file("features.npz")}
-    world.student("supervised", world.file("labels.npz"), parameters={"model": "logistic"}, **features)
-    collect.run(
-        ensemble=world.file("ensemble.json"), votes=world.file("votes.npz"), truth=world.truth,
-        labels=[world.file("labels.npz")], bounds=[world.file("bounds.json")], students=[world.file("student.json")],
-        out=world.file("collected.json"),
-    )  # fmt: skip
-    records = {each["record"]: each for each in read_json(world.file("collected.json"), "collect")["records"]}
+    world.learn(reads="features", method="supervised", model="logistic")
+    records = world.collect()
     right = np.mean(labels["labels"] == truth)
     assert records["label_set"]["label_accuracy"] == records["student"]["label_accuracy"] == pytest.approx(right)
     assert 0.5 < records["label_set"]["expected_label_accuracy"] < 1
     assert records["ensemble"]["ensemble"] == f"teachers-{TEACHERS}_queries-{K}_iid_nearest-query_modern"
 
 
-def cells(world: OneVote) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the cells of pool and test samples, and the queries, by plain distances."""
+def cells(world: OneVote) -> tuple[np.ndarray, np.ndarray]:
+    """Return the cells of pool and test samples, by plain distances."""
     vectors = read_arrays(world.file("features.npz"), FEATURES)["vectors"]
     asked = read_arrays(world.file("queries.npz"), QUERIES)["queries"]
     encoder = contrast.ContrastEncoder.of(read_arrays(world.file("encoder.npz"), ENCODER).arrays)
     unseen = encoder.features(read_arrays(world.test, SAMPLES)["x"])
-
-    def cell(of: np.ndarray, points: np.ndarray) -> np.ndarray:
-        return np.square(of[:, None] - points).sum(axis=2).argmin(axis=1)
-
-    first = cell(vectors, vectors[asked])
+    first = nearest(vectors, vectors[asked])
     means = np.array([vectors[first == place].mean(axis=0) for place in range(len(asked))])
-    return cell(vectors, means), cell(unseen, means), asked
+    return nearest(vectors, means), nearest(unseen, means)
 
 
 def test_clusters_are_named_by_true_labels_of_the_pool_and_measured_on_the_test_set(world: OneVote) -> None:
     known = {**world.files("pool", "truth", "test", "features", "encoder"), "selected": world.file("queries.npz")}
     name_clusters.run(**known, out=world.file("naming.json"))
     told = read_json(world.file("naming.json"), "name_clusters")
-    in_pool, in_test, _ = cells(world)
+    in_pool, in_test = cells(world)
     truth, unseen = read_arrays(world.truth, TRUTH)["y"], read_arrays(world.test, SAMPLES)["y"]
     names = np.array([np.bincount(truth[in_pool == cell], minlength=10).argmax() for cell in range(K)])
     assert told["accuracy"] == np.mean(names[in_test] == unseen)
@@ -252,7 +232,6 @@ def test_one_record_replaced_changes_nothing_public_and_two_cells_per_vote(sever
 
 
 def test_what_does_not_fit_together_is_one_line(world: OneVote) -> None:
-    labels = world.file("labels.npz")
     distributed = {"mechanism": "distributed-gnmax", "parameters": {"sigma": 3.0, "tolerance": 0.0}}
     shares = {"teachers": TEACHERS, "out": [world.file("a.npz"), world.file("b.npz")], **NAMED}
     plain = {"mechanism": "gnmax", "parameters": {"sigma": 3.0}, "out": world.file("refused.npz"), **NAMED}
@@ -260,7 +239,7 @@ def test_what_does_not_fit_together_is_one_line(world: OneVote) -> None:
         ("vote by public features; give --features and --encoder", lambda: world.vote(features=None)),
         ("uses no features", lambda: world.vote(0, 1, training=TrainingParameters(model="logistic"))),
         ("compute no probabilities", lambda: world.vote(kept=KeptOutputs(soft=(1.0,)))),
-        ("'supervised' uses no features; leave out --encoder", lambda: world.student("supervised", labels)),
+        ("'supervised' uses no features; leave out --encoder", lambda: world.learn(method="supervised")),
         ("use distributed-sparse-gnmax", lambda: secure_share.run(chunk=world.vote(), **distributed, **shares)),
         ("these teachers may abstain", lambda: aggregate.run(votes=world.file("votes.npz"), **plain)),
     ]  # fmt: skip
@@ -286,7 +265,8 @@ def test_the_secure_path_leads_to_the_same_labels_bound_and_student(several: Nei
     assert all(np.array_equal(opened[name], plain[name]) for name in ("labels", "noisy_counts", "queries"))
     assert {name: opened.meta.get(name) for name in plain.meta} == {**plain.meta, "votes": None}
     assert several.epsilon(secure) == pytest.approx(independent.gaussian_dp(np.sqrt(6) / 50, 1e-5), abs=1e-3)
-    assert several.student("table-regression", secure) == several.student("table-regression", alone)
+    accuracies = [several.learn(labels, method="table-regression")["accuracy"] for labels in (secure, alone)]
+    assert accuracies[0] == accuracies[1]
 
 
 def test_a_student_is_told_what_the_table_says_and_not_what_noise_hides(world: OneVote) -> None:
@@ -316,7 +296,7 @@ def test_with_features_all_queries_are_read_together(world: OneVote) -> None:
         student_data(pool, released, K, other)
 
 
-def test_a_teacher_without_a_record_keeps_silent(world: OneVote, tmp_path: Path) -> None:
+def test_a_teacher_without_a_record_abstains(world: OneVote, tmp_path: Path) -> None:
     made = {"parameters": PartitionParameters(strategy="hash"), "out": tmp_path / "hash.npz"}
     with pytest.raises(PatebenchError, match="has no samples"):
         world.deal(**made)
@@ -332,8 +312,8 @@ def test_a_teacher_without_a_record_keeps_silent(world: OneVote, tmp_path: Path)
 
 def test_students_read_the_whole_table_or_say_why_not(several: Neighbours) -> None:
     labels = several.label(3.0)
-    assert several.student("table-regression", labels) > 0.6
-    assert several.student("table-network", labels, parameters={"epochs": 60}) > 0.2
+    assert several.learn(labels, method="table-regression")["accuracy"] > 0.6
+    assert several.learn(labels, method="table-network", epochs=60)["accuracy"] > 0.2
     with pytest.raises(PatebenchError, match="neighbours is 41, but there are only 40 queries"):
         several.vote(0, 1, training=TrainingParameters(model="nearest-query", neighbours=41))
     released, bare = read_arrays(labels, LABELS), several.file("bare.npz")
@@ -342,9 +322,9 @@ def test_students_read_the_whole_table_or_say_why_not(several: Neighbours) -> No
     refused: list[tuple[str, Path, dict[str, Any]]] = [
         ("counts 1 of the 3 votes of a record, but", several.label(1.0), {}),
         ("needs all 40 queries of the table, but --queries is 30; give --queries 40", labels, {"queries": 30}),
-        ("uses all counts of a released table; leave out --hold-out", labels, {"parameters": {"hold_out": 0.2}}),
+        ("uses all counts of a released table; leave out --hold-out", labels, {"hold_out": 0.2}),
         ("it lacks the table of noisy vote counts", bare, {}),
     ]
     for words, of, changes in refused:
         with pytest.raises(PatebenchError, match=words):
-            several.student("table-regression", of, **changes)
+            several.learn(of, method="table-regression", **changes)

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.stages.labels import OF_VOTES
+from tests.stages.labels import OF_VOTES, write_votes
 
 import patebench
 from patebench.config.parameters import DistilParameters, SplitParameters, StudentParameters, TrainingParameters
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, write_arrays
-from patebench.core.formats import LABELS, POOL, PREDICTIONS, TRUTH, VOTES
+from patebench.core.formats import LABELS, POOL, PREDICTIONS, TRUTH
 from patebench.models.scaling import Standardise
 from patebench.stages import distil, extract_features, split, train_baseline, train_student
 
@@ -40,9 +40,7 @@ class World:
         digest, y = read_arrays(self.pool, POOL).digest, read_arrays(self.truth, TRUTH)["y"].astype(np.int32)
         facts = {"pool": digest, "classes": 2, "mechanism": "lnmax", "parameters": {}, "mode": "seeded", "rounds": []}
         write_arrays(self.labels, LABELS, {"labels": y}, {"votes": "", **OF_VOTES, **facts})
-        facts = {"partition": "", "pool": digest, "test": "", "classes": 2, "chunks": [], "temperatures": [1]}
-        soft = np.ones((1, 110, 2), np.float32)
-        write_arrays(self.votes, VOTES, {"votes": np.stack([y] * 3), "soft": soft}, facts)
+        write_votes(self.votes, np.stack([y] * 3), 2, np.ones((1, 110, 2)), pool=digest, temperatures=[1])
 
     def student(self, **given: Any) -> None:
         train_student.run(

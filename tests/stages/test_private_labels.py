@@ -1,4 +1,4 @@
-"""Private labels of public samples, from the pool to the bound: every replaced label of a small world, and refusals."""
+"""Test private labels of public samples, from pool to bound: every replaced label of a small data set, and refusals."""
 
 from pathlib import Path
 from typing import Any
@@ -87,7 +87,7 @@ class World(OneVote):
 
     def votes(self) -> np.ndarray:
         """Return what each record adds to the table (records, queries, classes), in votes."""
-        votes, added = read_votes(self.join(self.vote()))[1], np.zeros((RECORDS, K, CLASSES))
+        votes, added = read_votes(self.join(self.vote())[0])[1], np.zeros((RECORDS, K, CLASSES))
         assert votes.labels_only
         if votes.weighted is None:
             added[votes.matrix[..., None] == np.arange(CLASSES)] = 1
@@ -267,7 +267,7 @@ def test_the_default_number_of_clusters_fits_into_the_pool(method: str) -> None:
 
 
 class Few(World):
-    """The same with a pool of only nine samples."""
+    """`World` with a pool of only nine samples."""
 
     split = SplitParameters(pool=9, encoder="columns", protects="labels")
 

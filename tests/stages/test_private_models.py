@@ -252,7 +252,7 @@ class _OfBatch:
 
 
 def _changed_features(digits: WithEncoder, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
-    """Return for which records the features that the method reads change if the first record is replaced."""
+    """Return a mask of the records whose features, as the method reads them, change if the first is replaced."""
     seen: list[np.ndarray] = []
     fit, read = ClassMeans.fit, train_on_features.read_encoder
     monkeypatch.setattr(

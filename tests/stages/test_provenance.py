@@ -189,7 +189,7 @@ def test_a_stage_refuses_an_input_of_another_origin(
 def test_votes_that_were_copied_from_another_run_give_no_labels(
     worlds: tuple[World, World], tmp_path: Path, other: str
 ) -> None:
-    """The votes are those of the second run, but the partition or the pool in their folder is that of the first."""
+    """Copy the partition or the pool of the first run beside the votes of the second run."""
     folder, noise = tmp_path / "run", {"mechanism": "gnmax", "parameters": {"sigma": 1.0}}
     shutil.copytree(worlds[1].folder, folder)
     votes, ledger = folder / "ensemble" / "votes.npz", tmp_path / "ledger"

@@ -4,9 +4,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from click.testing import CliRunner
+from tests.stages.commands import invoke
 
-from patebench.cli import cli
 from patebench.config import Run, load, validate
 from patebench.core.errors import PatebenchError
 from patebench.reporting.published import ALL_SYSTEMS, DP_SGD, Published, Value, read_published
@@ -19,7 +18,7 @@ ROW = "PATE 2017, Figure 4, MNIST 100 queries"
 
 
 def _asked(*words: str) -> str:
-    done = CliRunner().invoke(cli, ["reproduce", *words, "--home", str(ROOT)], catch_exceptions=False)
+    done = invoke("reproduce", *words, "--home", ROOT, catch_exceptions=False)
     assert done.exit_code == 0
     return done.output
 

@@ -4,14 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.stages.labels import write_votes
 
 from patebench.accounting.votes import Votes
 from patebench.artefacts.reading import read_votes
 from patebench.config.parameters import AccountParameters, SelectionParameters, StudentParameters
 from patebench.core.bound import Bound
 from patebench.core.errors import PatebenchError
-from patebench.core.files import read_arrays, read_json, write_arrays
-from patebench.core.formats import LABELS, POOL, PREDICTIONS, QUERIES, TRUTH, VOTES
+from patebench.core.files import read_arrays, read_json
+from patebench.core.formats import LABELS, POOL, PREDICTIONS, QUERIES, TRUTH
 from patebench.features import contrast
 from patebench.mechanisms.base import check_adaptive, make_mechanism
 from patebench.stages import account, aggregate, extract_features, select_queries, train_student
@@ -27,9 +28,8 @@ class Rounds:
         self.folder = folder
         self.pool, self.votes = folder / "pool.npz", folder / "votes.npz"
         truth = read_arrays(folder / "truth.npz", TRUTH)["y"]
-        said = np.stack([truth] * 5 + [(truth + 1) % 3]).astype(np.uint8)
-        meta = {"partition": "p", "pool": read_arrays(self.pool, POOL).digest, "test": "t", "classes": 3, "chunks": []}
-        write_arrays(self.votes, VOTES, {"votes": said, "test_votes": said[:, :2]}, meta)
+        said = np.stack([truth] * 5 + [(truth + 1) % 3])
+        write_votes(self.votes, said, 3, pool=read_arrays(self.pool, POOL).digest)
 
     def file(self, number, name):
         return self.folder / f"round-{number}" / name

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 from tests.refusals import refuses
+from tests.stages.labels import write_chunk
 
 from patebench.accounting import spending
 from patebench.accounting.votes import Votes, capped
@@ -31,23 +32,14 @@ def votes():
     return np.random.default_rng(5).integers(0, CLASSES, size=(TEACHERS, QUERIES)).astype(np.uint8)
 
 
-def chunk(path, numbers, votes, queries=None, **facts):
-    arrays = {"teachers": np.array(numbers), "votes": votes[numbers], "test_votes": abs(votes[numbers][:, :2])}
-    meta = {"partition": "p", "pool": "q", "test": "t", "classes": CLASSES, "model": "m", "recipe": "r"}
-    meta |= {"training": {}, "records": "r", "abstentions": bool((votes < 0).any()), **facts}
-    if queries is not None:
-        arrays["queries"] = queries
-    files.write_arrays(path, formats.CHUNK, arrays, meta)
-    return path
-
-
-def cut(folder, votes, first, last, *, release=False, queries=None, facts=MappingProxyType({}), **changes):
+def cut(folder, votes, first, last, *, release=False, facts=MappingProxyType({}), **changes):
     """Write the shares of teachers first … last, in one folder per aggregator."""
     numbers = list(range(first, last + 1))
     out = [folder / f"aggregator-{a}" / f"{first}-{last}.npz" for a in range(1, AGGREGATORS + 1)]
     given = {"mechanism": "distributed-gnmax", "parameters": SETTING, "teachers": TEACHERS, "out": out}
     drawn = {"release": True, "ledger": folder / "ledger"} if release else {"seed": 0, "stream": STREAM}
-    held = chunk(folder / "chunk.npz", numbers, votes, queries, **facts)
+    facts = {"records": "r", "abstentions": bool((votes < 0).any()), **facts}
+    held = write_chunk(folder / "chunk.npz", votes[numbers], numbers, **facts)
     secure_share.run(chunk=held, **{**given, **drawn, **changes})
     return out
 
@@ -100,7 +92,7 @@ def test_it_equals_the_plain_path_however_teachers_are_grouped(votes, ragged, tm
     """Check that the counted votes depend on the teacher's number, not on its position in a chunk."""
     asked = np.random.default_rng(7).permutation(QUERIES)
     for cast, queries, setting in ((votes, None, {}), (ragged, asked, CAPPED)):
-        chosen = {"queries": queries, **setting}
+        chosen = {"facts": {} if queries is None else {"queries": queries}, **setting}
         held = [cut(tmp_path, cast, first, last - 1, **chosen) for first, last in pairwise((0, *ends))]
         labels, counts = opened(tmp_path, summed(tmp_path, held))
         expected = plain_table(cast) if setting else plain(cast)
@@ -238,7 +230,7 @@ def test_files_that_do_not_belong_together_give_no_sum(votes, tmp_path):
     a, b = cut(tmp_path / "a", votes, 0, 5), cut(tmp_path / "a", votes, 6, 11)
     again = cut(tmp_path / "b", votes, 6, 11, release=True)
     few = cut(tmp_path / "c", votes, 3, 11)
-    asked = cut(tmp_path / "d", votes, 6, 11, queries=np.arange(QUERIES))
+    asked = cut(tmp_path / "d", votes, 6, 11, facts={"queries": np.arange(QUERIES)})
     out = tmp_path / "sum.npz"
     for given, fault in (
         ([a[0], b[1]], "entry 'aggregator' does not match"),

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from click.testing import CliRunner, Result
-from tests.stages.labels import draw_release, release_labels, state_bounds, write_votes
+from tests.stages.commands import invoke
+from tests.stages.labels import draw_release, even_votes, release_labels, state_bounds, write_votes
 
 import patebench
 from patebench.calculator.show import four_digits
-from patebench.cli import cli
 from patebench.config import load, validate
 from patebench.core.bound import large_delta
 from patebench.core.errors import PatebenchError
@@ -23,17 +22,12 @@ COUNTS = np.full((5, 2), 125)
 
 
 def votes_of(path: Path, **facts: Any) -> Path:
-    votes = np.arange(50)[:, None] % 4 + np.zeros((1, 5), int)
-    return write_votes(path, votes, votes[:, :2], **facts)
+    return write_votes(path, even_votes(50, 5), **facts)
 
 
 def table(folder: Path) -> Path:
     np.savetxt(folder / "counts.csv", COUNTS, fmt="%d", delimiter=",")
     return folder / "counts.csv"
-
-
-def command(*words: object) -> Result:
-    return CliRunner().invoke(cli, [str(word) for word in words])
 
 
 @pytest.mark.parametrize(("delta", "teachers", "large"), [
@@ -81,22 +75,22 @@ def test_the_number_of_records_refuses_only_where_it_is_public(tmp_path: Path, c
 def test_the_calculator_refuses_warns_and_publishes_nothing(tmp_path: Path) -> None:
     asked = ("epsilon", table(tmp_path), "--mechanism", "gnmax", "--sigma", 40, "--delta", 0.5)
     for words in (("--release",), ("--sanitise", "--ledger", tmp_path / "ledger")):
-        refused = command(*asked, *words)
+        refused = invoke(*asked, *words)
         assert "is not below 1/n for n = 250 teachers" in str(refused.exception)
         assert refused.stdout == ""
     assert not (tmp_path / "ledger").exists()
-    shown = command(*asked)
+    shown = invoke(*asked)
     assert "warning: δ = 0.5" in shown.stderr
     assert "Nothing to publish: δ = 0.5" in shown.stdout
-    found = json.loads(command(*asked, "--json").stdout)
+    found = json.loads(invoke(*asked, "--json").stdout)
     assert found["released"] is None
     assert not any(bound["publishable"] for bound in found["bounds"])
     given = ("calibrate", "--mechanism", "gnmax", "--epsilon", 1, "--sigma", 40, "--delta", 0.5)
-    assert "is not below 1/n for n = 100 teachers" in str(command(*given, "--release", "--teachers", 100).exception)
-    assert "Nothing to publish: δ = 0.5" in command(*given, "--teachers", 100).stdout
-    assert "n is not known here" in command(*given).stderr
+    assert "is not below 1/n for n = 100 teachers" in str(invoke(*given, "--release", "--teachers", 100).exception)
+    assert "Nothing to publish: δ = 0.5" in invoke(*given, "--teachers", 100).stdout
+    assert "n is not known here" in invoke(*given).stderr
     audit = ("audit", "--mechanism", "gnmax", "--sigma", 1, "--teachers", 2, "--classes", 2, "--runs", 1000)
-    assert "warning: δ = 0.5" in command(*audit, "--delta", 0.5).stderr
+    assert "warning: δ = 0.5" in invoke(*audit, "--delta", 0.5).stderr
 
 
 @pytest.mark.slow
@@ -122,7 +116,7 @@ def test_a_configuration_with_it_is_not_called_sound(tmp_path: Path) -> None:
     """Compare δ with the size of the largest ensemble."""
     file = tmp_path / "ours.yaml"
     file.write_text(yaml.safe_dump(config(0.05)))
-    shown = command("config", "check", file)
+    shown = invoke("config", "check", file)
     assert shown.exit_code == 0
     assert "warning: experiments.ours.accounting.delta: δ = 0.05 is not below 1/n for n = 20 teachers" in shown.output
     assert "sound" not in shown.output
@@ -143,4 +137,4 @@ def test_the_configurations_here_are_below_it() -> None:
 def test_a_release_that_costs_next_to_nothing_is_not_shown_to_cost_nothing(tmp_path: Path) -> None:
     assert four_digits(0.0) == four_digits(1e-300) == "0.0001"
     asked = ("--mechanism", "gnmax", "--sigma", 4e7, "--delta", 1e-5, "--release")
-    assert "drawn by --release: ε = 0.0001 (pld)" in command("epsilon", table(tmp_path), *asked).stdout
+    assert "drawn by --release: ε = 0.0001 (pld)" in invoke("epsilon", table(tmp_path), *asked).stdout

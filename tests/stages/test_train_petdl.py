@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tests.refusals import refuses
-from tests.stages.ensemble import Ensemble
+from tests.stages.digits import Ensemble
 
 from patebench.artefacts.records import private_model_records
 from patebench.config.parameters import PetdlParameters

@@ -12,8 +12,8 @@ from tests.stages.digits import STREAM, Digits
 
 from patebench.config.parameters import StudentParameters
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.core.files import read_arrays, read_json
-from patebench.core.formats import PREDICTIONS, TRUTH
+from patebench.core.files import read_arrays, read_json, write_arrays
+from patebench.core.formats import PREDICTIONS, SAMPLES, TRUTH
 from patebench.stages import train_student
 from patebench.students import student_training
 
@@ -60,13 +60,12 @@ def test_a_student_needs_pool_and_labels_and_the_test_set_steers_nothing(
     parameters = StudentParameters(method=method, epochs=2, hold_out=0.2)
     labels = digits.release(truth)
     told = digits.train(labels, parameters=parameters)
-    for path in (digits.pool, labels, digits.turned()):
+    for path in (digits.pool, labels):
         (tmp_path / path.name).write_bytes(path.read_bytes())
-    train_student.run(
-        pool=tmp_path / "pool.npz", labels=tmp_path / "labels.npz", test=tmp_path / "turned.npz", queries=200,
-        parameters=parameters, seed=0, stream=STREAM, out=tmp_path / "student.json",
-        predictions=tmp_path / "predictions.npz",
-    )  # fmt: skip
+    test = read_arrays(digits.test, SAMPLES)
+    write_arrays(tmp_path / "test.npz", SAMPLES, {**test.arrays, "y": (test["y"] + 1) % 10}, test.meta)
+    files = {name: tmp_path / f"{name}.npz" for name in ("pool", "labels", "test", "predictions")}
+    train_student.run(**files, queries=200, parameters=parameters, seed=0, stream=STREAM, out=tmp_path / "student.json")
     turned = read_json(tmp_path / "student.json", "train_student")
     for row, other in zip(told["curve"], turned["curve"], strict=True):
         assert row | {"accuracy": None} == other | {"accuracy": None}

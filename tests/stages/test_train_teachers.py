@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 from tests.refusals import refuses
-from tests.stages.ensemble import STREAM, Ensemble
+from tests.stages.digits import ENSEMBLE_STREAM, Ensemble
 
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays
@@ -40,7 +40,7 @@ def test_probabilities_are_those_of_each_teacher_summed_and_change_no_vote(
         start, stop = shards["offsets"][teacher : teacher + 2]
         rows = shards["indices"][start:stop]
         learner = make_learner(model, "modern", classes=10, epochs=epochs)
-        learner.fit(private["x"][rows], private["y"][rows], seed=derive(0, STREAM, "teacher", teacher))
+        learner.fit(private["x"][rows], private["y"][rows], seed=derive(0, ENSEMBLE_STREAM, "teacher", teacher))
         one = np.exp(learner.log_probabilities(pool["x"]))
         expected += [softmax(np.log(one) / temperature, axis=1) for temperature in (1, 5)]
     assert chunk["soft"] == pytest.approx(expected, abs=1e-5)

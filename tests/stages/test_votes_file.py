@@ -7,18 +7,18 @@ from functools import partial
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.refusals import refuses
+from tests.stages.commands import invoke
+from tests.stages.labels import write_votes
 
 import patebench
 from patebench.accounting.votes import Votes
 from patebench.artefacts.votes_file import read_source
-from patebench.cli import cli
 from patebench.core.errors import PatebenchError
-from patebench.core.files import read_arrays, read_json, write_arrays
-from patebench.core.formats import LABELS, VOTES
+from patebench.core.files import read_arrays, read_json
+from patebench.core.formats import LABELS
 
 COUNTS = np.array([[7, 2, 1], [10, 0, 0], [4, 3, 3]])
 MATRIX = np.array([[0, 1, 2, 0], [0, 1, 1, 0], [2, 1, 0, 0]])
@@ -37,24 +37,14 @@ def table(tmp_path, array, kind="npy"):
     return path
 
 
-def artefact(path, matrix, classes=4, **facts):
-    facts = {"partition": "", "pool": "q", "test": "t", "classes": classes, "chunks": [], **facts}
-    write_arrays(path, VOTES, {"votes": matrix.astype(np.uint8)}, facts)
-    return path
-
-
 def read(*arguments, **options):
     """Return the votes in a file."""
     return read_source(*arguments, **options)[1]
 
 
-def attempt(*words):
-    return CliRunner().invoke(cli, list(map(str, words)))
-
-
 def ran(*words):
     """Return the output of a command that must succeed."""
-    done = attempt(*words)
+    done = invoke(*words)
     assert done.exit_code == 0, done.exception
     return done.output
 
@@ -84,7 +74,7 @@ def test_counts_in_lines_of_text(tmp_path, text):
 
 
 def test_an_artefact_states_its_own_classes_and_orientation(tmp_path):
-    path = artefact(tmp_path / "votes.npz", MANY, 3)
+    path = write_votes(tmp_path / "votes.npz", MANY, 3)
     assert read(path).teachers == read(path, teachers=30).teachers == 30
     np.testing.assert_array_equal(read(path, labels=True, classes=3).matrix, MANY)
     with pytest.raises(PatebenchError, match="3 classes, not 4"):
@@ -203,7 +193,7 @@ def test_a_table_is_labelled_accounted_for_and_audited(tmp_path):
     epsilons = sorted(bound.epsilon for bound in patebench.bounds(COUNTS, "gnmax", sigma=4, delta=1e-5))
     assert stated == pytest.approx(epsilons, rel=1e-12)  # other blocks, other rounding
     other, none = table(tmp_path, COUNTS[::-1]), tmp_path / "none.json"
-    refused = attempt("account", "--votes", other, "--labels", labels, "--delta", 1e-5, "--out", none)
+    refused = invoke("account", "--votes", other, "--labels", labels, "--delta", 1e-5, "--out", none)
     assert "it was drawn from other votes than" in str(refused.exception)
     assert ran("audit", "--votes", path, *GNMAX, "--delta", 1e-5, "--runs", 1000, "--out", out) == sizes
     audited = read_json(out, "audit")
@@ -214,7 +204,7 @@ def released(tmp_path, path, *words):
     """Release labels of the votes in a file, with the ledgers of this folder."""
     labels = tmp_path / f"labels-{len(list(tmp_path.glob('labels-*.npz')))}.npz"
     asked = ["--votes", path, *GNMAX, "--release", "--ledger", tmp_path / "ledger", "--out", labels]
-    return attempt("aggregate", *asked, *words)
+    return invoke("aggregate", *asked, *words)
 
 
 def test_a_table_that_is_released_stands_in_a_ledger_and_tells_nothing_of_its_votes(tmp_path):
@@ -243,7 +233,7 @@ def test_a_table_is_the_same_data_in_any_order(tmp_path):
         (table(tmp_path, counts[queries]),),
         (table(tmp_path, other, "csv"),),
         (tmp_path / "votes.npy", "--classes", 4, "--teachers", 30),
-        (artefact(tmp_path / "votes.npz", votes[:, queries]),),
+        (write_votes(tmp_path / "votes.npz", votes[:, queries], partition=""),),
     ):
         refused = released(tmp_path, path, *words)
         assert "1 draw was made from this private data already" in str(refused.exception), path
@@ -267,8 +257,8 @@ def test_commands_ask_for_the_number_of_teachers(tmp_path, command):
         "account": (*votes, f"--labels={labels}", delta, f"--out={tmp_path}/bounds.json"),
         "audit": (*votes, *GNMAX, delta, "--runs=1000", f"--out={tmp_path}/audit.json"),
     }[command]
-    assert "confirm this with --teachers 30" in str(attempt(command, *words).exception)
-    assert "8 teachers are stated" in str(attempt(command, *words, "--teachers=8").exception)
+    assert "confirm this with --teachers 30" in str(invoke(command, *words).exception)
+    assert "8 teachers are stated" in str(invoke(command, *words, "--teachers=8").exception)
 
 
 def test_python_asks_for_the_number_of_teachers():
