@@ -103,7 +103,7 @@ def run(
         check_releasable(label_set.meta["mechanism"], type(mechanism))
         check_protects(label_set, mode)
     check_size_of_delta(mode, all_votes.teachers, accounting.delta, votes=source)
-    numbers = _query_numbers(label_set, accounting.queries, mode)
+    numbers = _query_numbers(label_set, accounting.queries)
     if label_set.meta["rounds"]:
         rounds = _read_rounds(label_set, selected, source)
         bounds = mechanism.bounds(rounds.votes(all_votes), numbers, accounting.delta, discrete=release, adaptive=True)
@@ -160,7 +160,7 @@ def _read_rounds(labels: Artefact, selected: Sequence[Path], votes: Artefact) ->
     return rounds
 
 
-def _query_numbers(labels: Artefact, requested: Sequence[int], mode: Mode) -> list[int]:
+def _query_numbers(labels: Artefact, requested: Sequence[int]) -> list[int]:
     """Return the numbers T such that ε is computed for the first T queries.
 
     These are the numbers in `requested` or, if it is empty, only the number of all queries. The labels of a release and
@@ -168,7 +168,7 @@ def _query_numbers(labels: Artefact, requested: Sequence[int], mode: Mode) -> li
     than that of all queries.
     """
     total = len(labels["labels"])
-    if (mode is Mode.RELEASE or labels.meta["rounds"]) and set(requested) - {total}:
+    if (labels.meta["mode"] == Mode.RELEASE or labels.meta["rounds"]) and set(requested) - {total}:
         asked = ", ".join(map(str, requested))
         raise ArtefactError(
             labels.path,
