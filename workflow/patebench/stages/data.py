@@ -60,7 +60,7 @@ def run(
     arguments = check_options(loader, options, parameters.names)
     data: Dataset = DATASETS.load(loader)(root=Path(root), download=download, **arguments)
     if ends is not None:
-        data = with_long_tail(data, *map(int, str(ends).split(",")))
+        data = with_long_tail(data, *_read_long_tail(str(ends)))
     images = {"private": data.private.x, "public": data.public.x}
     if encoders is not None:
         outputs = [_encode(data, encoder) for encoder in str(encoders).split(",")]
@@ -81,6 +81,17 @@ def run(
         _report(f"{name}: {len(part)} {role} samples of shape {part.x.shape[1:]} in {plural(data.classes, 'class')}")
     for note in data.notes:
         _report(f"{name}: {note}")
+
+
+def _read_long_tail(text: str) -> tuple[int, int]:
+    """Return the numbers of samples of the first and of the last class that the option `long_tail` states.
+
+    Raise PatebenchError if `text` is not two positive whole numbers, separated by a comma.
+    """
+    numbers = text.split(",")
+    if len(numbers) != 2 or not all(number.isdecimal() and int(number) for number in numbers):
+        raise PatebenchError(f"--option long_tail={text}: give two positive whole numbers, such as long_tail=5000,50")
+    return int(numbers[0]), int(numbers[1])
 
 
 def _encode(data: Dataset, encoder: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
