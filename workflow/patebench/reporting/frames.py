@@ -56,17 +56,12 @@ _LABELLED = {
 }
 #: Fields of a bound with their types in JSON, where enumerations are text.
 _BOUND = {
-    **{
-        name: str if isinstance(hint, type) and issubclass(hint, StrEnum) else hint
-        for name, hint in get_type_hints(Bound).items()
-    },
-    "order": float | None,
+    name: str if isinstance(hint, type) and issubclass(hint, StrEnum) else hint
+    for name, hint in get_type_hints(Bound).items()
 }
 #: Fields of a curve of bounds: lists of queries and ε, and no order.
-_CURVE = {name: hint for name, hint in _BOUND.items() if name not in ("order", "add_or_remove")} | {
-    "queries": list,
-    "epsilon": list,
-}
+_CURVE = {name: hint for name, hint in _BOUND.items() if name not in ("order", "add_or_remove")}
+_CURVE |= {"queries": list, "epsilon": list}
 
 #: Columns of each kind of record, with their types.
 RECORDS: Mapping[str, Mapping[str, type | UnionType]] = {
@@ -127,7 +122,11 @@ _LATER = {"uncovered", "private_records", "add_or_remove", "encoder_data", "feat
 }
 #: Pandas types of numeric and boolean columns, by their types in `RECORDS`.
 _TYPES: Mapping[type | UnionType, str] = {
-    **{float: "float64", float | None: "float64", int: "int64", int | None: "Int64", bool: "bool"},
+    float: "float64",
+    float | None: "float64",
+    int: "int64",
+    int | None: "Int64",
+    bool: "bool",
 }
 #: First words of the names of columns whose values may be infinite; strict JSON stores infinity as "inf".
 _COSTS = ("epsilon", "add", "basic", "composed", "audited")
@@ -212,11 +211,14 @@ def records_of(records: Iterable[tuple[Path, dict[str, Any]]]) -> Records:
     return Records(*(_frame(name, rows[name]) for name in RECORDS))
 
 
-def over_seeds(frame: "pd.DataFrame", by: Sequence[str], values: Sequence[str]) -> "pd.DataFrame":
+def over_seeds(
+    frame: "pd.DataFrame", by: Sequence[str], values: Sequence[str], **further: tuple[str, Any]
+) -> "pd.DataFrame":
     """Return mean and sample standard deviation over the seeds, one row per combination of the columns `by`.
 
     The result has the columns `by`, `seeds` (the number of seeds), and `<value>_mean` and `<value>_std` for each column
-    in `values`. The deviation of a single seed is NaN. A column of recalls has a mean only (`mean_recall`).
+    in `values`. The deviation of a single seed is NaN. A column of recalls has a mean only (`mean_recall`). Columns
+    named by `further` contain another aggregate: `epsilon_max=("epsilon", "max")` is the largest value of `epsilon`.
     """
     import numpy as np
     import pandas as pd
@@ -230,6 +232,7 @@ def over_seeds(frame: "pd.DataFrame", by: Sequence[str], values: Sequence[str]) 
                 continue
             columns[f"{value}_mean"] = groups[value].mean()
             columns[f"{value}_std"] = deviation(groups[value])
+    columns |= {name: groups[column].agg(aggregate) for name, (column, aggregate) in further.items()}
     return pd.DataFrame(columns).reset_index()
 
 
@@ -308,9 +311,9 @@ def check_record(path: Path, record: dict[str, Any]) -> dict[str, Any]:
     if kind not in RECORDS:
         raise ArtefactError(path, f"it contains a record of the unknown kind '{kind}'")
     for column, type_ in RECORDS[str(kind)].items():
-        if column not in record and column in _LATER:
-            continue
         if column not in record:
+            if column in _LATER:
+                continue
             raise ArtefactError(path, f"a record of kind '{kind}' lacks '{column}'")
         value = record[column]
         if not _fits(column, value, type_):

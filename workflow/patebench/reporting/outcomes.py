@@ -1,7 +1,7 @@
 """Aggregate the records of a run over the seeds, for tables, figures, rows and verdicts.
 
-The frames of this module contain students and private models with their ε, bounds by several accountants, audits with
-the stated ε, students of PET-DL, and gaps between vote counts.
+The frames of this module contain students and private models with their ε, bounds by several accountants, students of
+PET-DL, and gaps between vote counts.
 """
 
 import math
@@ -17,7 +17,7 @@ from patebench.core.class_accuracy import BESIDE_ACCURACY
 from patebench.data.partitions import Change, protected_changes
 from patebench.mechanisms import MECHANISMS
 from patebench.models import MODELS, on_queries
-from patebench.reporting.frames import Records, natural_key, over_seeds, smallest_epsilon, sort_rows, worst_case_bounds
+from patebench.reporting.frames import Records, over_seeds, smallest_epsilon, sort_rows, worst_case_bounds
 from patebench.reporting.published import ALL_SYSTEMS, PETDL, Value
 from patebench.students import STRATEGIES, STUDENTS, learns_from_unlabelled, selects_by_features
 
@@ -80,9 +80,8 @@ def outcomes(records: Records) -> pd.DataFrame:
     BESIDE_ACCURACY, BESIDE_LABELS : share of the largest class*, balanced accuracy* and recall by class (mean only),
         for the student and for the released labels.
     """
-    students = over_seeds(records.students, STUDENT, _MEASURED)
-    further = records.students.groupby(STUDENT, dropna=False).agg({"uncovered": _uncovered, "private_records": "min"})
-    students = students.merge(further.reset_index(), on=STUDENT, how="left")
+    further = {"uncovered": ("uncovered", _uncovered), "private_records": ("private_records", "min")}
+    students = over_seeds(records.students, STUDENT, _MEASURED, **further)
     key = [*LABEL_SET, "rounds", "queries"]
     settings = [*key, "delta", "accountant", "conversion", "kind", "publishable"]
     bounds = over_seeds(records.bounds, [*settings, "adjacency"], ["epsilon"])
@@ -208,8 +207,7 @@ def frontier(students: pd.DataFrame) -> "pd.Series[bool]":
     A student is on the front if no other student is as accurate at the same or a smaller worst-case ε. Of students with
     equal accuracy and ε, only the first is on the front. Students with an infinite ε are never on the front.
     """
-    ranked = students.assign(better=-students["accuracy_mean"], place=range(len(students)))
-    ranked = ranked.sort_values(["worst_case_epsilon_mean", "better", "place"])
+    ranked = students.sort_values(["worst_case_epsilon_mean", "accuracy_mean"], ascending=[True, False])
     panels = ranked.groupby(["dataset", "setting"], sort=False)["accuracy_mean"]
     before = panels.transform(lambda accuracies: accuracies.cummax().shift(fill_value=-np.inf))
     on_frontier = (ranked["accuracy_mean"] > before) & (ranked["worst_case_epsilon_mean"] < np.inf)
@@ -234,7 +232,6 @@ def _tightest(bounds: pd.DataFrame, kind: Kind) -> pd.DataFrame:
     If `kind` is data-dependent, bounds computed as in the paper of the mechanism are preferred to smaller bounds.
     """
     chosen = bounds[bounds["kind"] == kind]
-    # Data-dependent bounds computed as in the mechanism's paper take precedence over smaller ones.
     chosen = chosen.assign(other=~stated_by_paper(chosen) if kind is Kind.DATA_DEPENDENT else False)
     ranked = chosen.sort_values(["other", "epsilon_mean", "accountant", "conversion"])
     key = [*LABEL_SET, "rounds", "queries", "delta"]
@@ -269,53 +266,6 @@ AUDITED = [
     *("dataset", "teachers", "classes", "delta", "mechanism", "noise", "parameters"),
     *("queries", "runs", "confidence"),
 ]
-
-#: Prefix of the columns of audited ε; the label of the audit method follows.
-_FOUND = f"{Kind.AUDITED_LOWER}: "
-
-#: Verdicts of audits from the worst to the best; of several verdicts the worst one counts.
-_ORDER = ("violated", "disagrees", "holds", "vacuous")
-
-
-def audited(records: Records) -> pd.DataFrame:
-    """Return one row per audited mechanism, setting and number of queries; sorted. Missing ε are NaN.
-
-    Returns
-    -------
-    Frame with the columns `AUDITED` and these:
-
-    claimed, worst_case, data_dependent : smallest stated ε of this kind.
-    `audited_lower: <method>` : largest ε lower bound that an audit method found; one column per method (see
-        `audit_methods`).
-    claim : verdict of the audit on the claimed ε: "violated", "disagrees", "holds" or "vacuous".
-    verdict : worst verdict on the proven ε (worst-case and data-dependent).
-    """
-    audits = records.audits
-    frame = audits[AUDITED].drop_duplicates()
-    for kind in (Kind.CLAIMED, Kind.WORST_CASE, Kind.DATA_DEPENDENT):
-        stated = smallest_epsilon(audits[audits["kind"] == kind], AUDITED, str(kind))
-        frame = frame.merge(stated, on=AUDITED, how="left")
-    lower = audits[audits["kind"] == Kind.AUDITED_LOWER]
-    for label in sorted(lower["label"].unique(), key=natural_key):
-        most = lower[lower["label"] == label].groupby(AUDITED, dropna=False)["epsilon"].max()
-        frame = frame.merge(most.rename(f"{_FOUND}{label}").reset_index(), on=AUDITED, how="left")
-    claims, proven = audits["kind"] == Kind.CLAIMED, audits["kind"].isin([Kind.WORST_CASE, Kind.DATA_DEPENDENT])
-    for column, chosen in (("claim", claims), ("verdict", proven)):
-        ranks = audits["verdict"].map({name: rank for rank, name in enumerate(_ORDER)}).astype("float64")
-        worst = audits.assign(rank=ranks)[chosen].groupby(AUDITED)["rank"].min()
-        worst = worst.map(dict(enumerate(_ORDER))).astype("object").rename(column)
-        frame = frame.merge(worst.reset_index(), on=AUDITED, how="left")
-    return sort_rows(frame, AUDITED)
-
-
-def audit_methods(frame: pd.DataFrame) -> dict[str, str]:
-    """Return {column: audit method} for the columns of `frame` that contain the ε lower bounds of an audit method.
-
-    `frame` is the result of `audited`.
-    """
-    names = map(str, frame.columns)
-    return {name: name.removeprefix(_FOUND) for name in names if name.startswith(_FOUND)}
-
 
 #: Names of the settings of a PET-DL student among its parameters, in the order of Figures 3 to 5 of the paper.
 PETDL_CHOSEN = (

@@ -15,7 +15,6 @@ from patebench.core.bound import Kind
 from patebench.core.text import plural
 from patebench.reporting.figures.drawing import FAMILY, means, members, titles
 from patebench.reporting.frames import Records, distinct, over_seeds, smallest_epsilon, worst_case_bounds
-from patebench.reporting.outcomes import audit_methods, audited
 from patebench.reporting.published import Published
 from patebench.reporting.style import (
     GREY,
@@ -28,6 +27,7 @@ from patebench.reporting.style import (
     logarithmic,
     panels,
 )
+from patebench.reporting.tables.accounting_tables import AUDIT, audit_methods
 from patebench.reporting.wording import (
     delta_in_words,
     differing_words,
@@ -86,7 +86,6 @@ def _select_panels(bounds: pd.DataFrame) -> pd.DataFrame:
     if nearest.empty:
         return bounds
     nearest = nearest.assign(far=np.abs(np.log(nearest["epsilon"].clip(1e-9, 1e9)))).sort_values(["far", *_PANEL])
-    # One noise setting per ensemble, mechanism and δ.
     chosen = nearest.drop_duplicates([name for name in _PANEL if name not in ("noise", "parameters")])[list(_PANEL)]
     return bounds.merge(chosen.head(_MOST), on=list(_PANEL))
 
@@ -110,8 +109,7 @@ def _legend_entries(bounds: pd.DataFrame, styles: dict[str, LineStyle]) -> dict[
         in_words(name): Line2D([], [], color=style.color, marker=style.marker) for name, style in styles.items()
     }
     for line in bounds[["kind", "publishable"]].drop_duplicates().sort_values("kind").to_dict("records"):
-        drawn = _marker_settings(LineStyle(GREY, "o"), line["kind"])
-        entries[_meaning(line)] = Line2D([], [], **{key: drawn[key] for key in drawn if key != "capsize"})
+        entries[_meaning(line)] = Line2D([], [], **_marker_settings(LineStyle(GREY, "o"), line["kind"]))
     return entries
 
 
@@ -131,7 +129,7 @@ def _draw_panel(axis: Axes, bounds: pd.DataFrame, curves: pd.DataFrame, styles: 
         if len(drawn):
             axis.plot(drawn["queries"], drawn["epsilon_mean"], color=settings["color"], linestyle=settings["linestyle"])
             settings["linestyle"] = ""
-        means(axis, finite, "queries", "epsilon", **settings, label=f"{name}: {_meaning(line)}")
+        means(axis, finite, "queries", "epsilon", **settings, capsize=3, label=f"{name}: {_meaning(line)}")
     if infinite:
         words = "ε = ∞ by " + ", ".join(dict.fromkeys(infinite))
         axis.text(0.02, 0.98, words, transform=axis.transAxes, va="top", fontsize=8.5, color=GREY)
@@ -158,12 +156,12 @@ def _meaning(line: Any) -> str:
 
 
 def _marker_settings(style: LineStyle, kind: str) -> dict[str, Any]:
-    """Return arguments of `errorbar` for a bound of the given `kind`.
+    """Return arguments of matplotlib's lines for a bound of the given `kind`.
 
     The kind of bound determines the dashes. Markers are filled for worst-case and sanitised bounds, and open for
     data-dependent bounds.
     """
-    drawn = {**style.settings, "linestyle": KINDS[kind].line, "capsize": 3}
+    drawn = {**style.settings, "linestyle": KINDS[kind].line}
     if kind in (Kind.WORST_CASE, Kind.SANITISED):
         return drawn
     # Larger and hollow, so that they are visible on top of equal worst-case bounds.
@@ -196,7 +194,7 @@ def draw_audit(records: Records, published: Published) -> Figure:
     queries T are drawn in a pair of panels: the left panel shows the ε of one query, and the right panel the ε of T
     queries.
     """
-    frame = audited(records)
+    frame = AUDIT.build(records, published)
     if frame.empty:
         return empty()
     frame = frame.assign(most=_most_queries(frame))
@@ -252,7 +250,6 @@ def _most_queries(frame: pd.DataFrame) -> "pd.Series[int]":
     """
     beside = [*_BLOCK[:-1]]
     of_row = frame.groupby([*beside, *_ROW])["queries"].transform("max")
-    # A setting audited for a single query shows the largest number of the other settings.
     return of_row.where(of_row > 1, frame.groupby(beside)["queries"].transform("max"))
 
 
@@ -326,6 +323,7 @@ def _draw_row(axis: Axes, y: int, row: dict[Any, Any], marks: dict[str, Any], in
 
 
 def _audit_entries(frame: pd.DataFrame, marks: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the legend of `draw_audit` as {label: matplotlib artist}; `marks` is the result of `_scatter_styles`."""
     entries: dict[str, Any] = {}
     for name, mark in marks.items():
         if frame[name].notna().any():

@@ -8,7 +8,7 @@ import pandas as pd
 from patebench.core.bound import Conversion, Kind
 from patebench.mechanisms.local_mechanisms import WHICH
 from patebench.reporting.frames import Records, natural_key, over_seeds, smallest_epsilon, sort_rows
-from patebench.reporting.outcomes import SUBJECT, audit_methods, audited
+from patebench.reporting.outcomes import AUDITED, SUBJECT
 from patebench.reporting.published import Published
 from patebench.reporting.tables.table import SETTING_COLUMNS, SUBJECT_COLUMNS, Column, Table
 
@@ -38,7 +38,7 @@ def build_accountants(records: Records, published: Published) -> pd.DataFrame:
     sets whose queries were selected in rounds are left out.
     """
     bounds = records.of_whole_pool().bounds
-    frame = over_seeds(bounds, SUBJECT, ["epsilon"])[[*SUBJECT, "seeds"]]
+    frame = over_seeds(bounds, SUBJECT, [])
     bounds = bounds[bounds["kind"].isin(list(_GROUPS)) & ~bounds["variant"]]
     bounds = bounds.assign(heading=_headings(bounds)).dropna(subset="heading")
     for kind in _GROUPS:
@@ -102,17 +102,17 @@ def build_bounds(records: Records, published: Published) -> pd.DataFrame:
     A row contains mean, standard deviation, minimum and maximum of ε, and the smallest and largest Rényi order. Labels
     of queries selected in rounds are left out.
     """
-    bounds = records.of_whole_pool().bounds
-    frame = over_seeds(bounds, _BOUND, ["epsilon"])
-    groups = bounds.groupby(_BOUND, dropna=False)
-    extremes = groups.agg(
+    frame = over_seeds(
+        records.of_whole_pool().bounds,
+        _BOUND,
+        ["epsilon"],
         epsilon_min=("epsilon", "min"),
         epsilon_max=("epsilon", "max"),
         add_or_remove=("add_or_remove", "max"),
         order_min=("order", "min"),
         order_max=("order", "max"),
     )
-    return sort_rows(frame.merge(extremes.reset_index(), on=_BOUND), _BOUND)
+    return sort_rows(frame, _BOUND)
 
 
 BOUNDS = Table(
@@ -164,26 +164,65 @@ TEACHER_COSTS = Table(
 )
 
 
+#: Prefix of the columns of audited ε; the label of the audit method follows.
+_FOUND = f"{Kind.AUDITED_LOWER}: "
+
+#: Kinds of ε that an audit compares with its lower bounds, with the headings of their columns.
+_STATED = {Kind.CLAIMED: "claimed", Kind.WORST_CASE: "worst case", Kind.DATA_DEPENDENT: "data-dependent"}
+#: Verdicts of audits from the worst to the best; of several verdicts the worst one counts.
+_VERDICTS = ("violated", "disagrees", "holds", "vacuous")
+
+
 def build_audit(records: Records, published: Published) -> pd.DataFrame:
-    """Return the audited and the stated ε per mechanism, setting and number of queries (see `outcomes.audited`)."""
-    return audited(records)
+    """Return one row per audited mechanism, setting and number of queries; sorted. Missing ε are NaN.
+
+    Returns
+    -------
+    Frame with the columns `AUDITED` and these:
+
+    claimed, worst_case, data_dependent : smallest stated ε of this kind.
+    `audited_lower: <method>` : largest ε lower bound that an audit method found; one column per method (see
+        `audit_methods`).
+    claim : verdict of the audit on the claimed ε: "violated", "disagrees", "holds" or "vacuous".
+    verdict : worst verdict on the proven ε (worst-case and data-dependent).
+    """
+    ranks = {verdict: rank for rank, verdict in enumerate(_VERDICTS)}
+    audits = records.audits.assign(rank=records.audits["verdict"].map(ranks).astype("float64"))
+    of_kind = {kind: audits["kind"] == kind for kind in Kind}
+    methods = audits["label"].where(of_kind[Kind.AUDITED_LOWER])
+    # Per column: the rows that it summarises, their values, and how the values of one setting are aggregated.
+    columns = {str(kind): (of_kind[kind], "epsilon", "min") for kind in _STATED}
+    for method in sorted(methods.dropna().unique(), key=natural_key):
+        columns[f"{_FOUND}{method}"] = (methods == method, "epsilon", "max")
+    columns["claim"] = (of_kind[Kind.CLAIMED], "rank", "min")
+    columns["verdict"] = (of_kind[Kind.WORST_CASE] | of_kind[Kind.DATA_DEPENDENT], "rank", "min")
+    frame = audits[AUDITED].drop_duplicates()
+    for column, (rows, values, aggregate) in columns.items():
+        groups = audits[rows].groupby(AUDITED, dropna=False)[values]
+        frame = frame.merge(groups.agg(aggregate).rename(column).reset_index(), on=AUDITED, how="left")
+    for column in ("claim", "verdict"):
+        frame[column] = frame[column].map(dict(enumerate(_VERDICTS))).astype("object")
+    return sort_rows(frame, AUDITED)
+
+
+def audit_methods(frame: pd.DataFrame) -> dict[str, str]:
+    """Return {column: audit method} for the columns of `frame` that contain the ε lower bounds of an audit method.
+
+    `frame` is the result of `build_audit`.
+    """
+    names = map(str, frame.columns)
+    return {name: name.removeprefix(_FOUND) for name in names if name.startswith(_FOUND)}
 
 
 def audit_columns(frame: pd.DataFrame) -> Sequence[Column]:
     """Return the visible columns of `frame`: stated ε, an ε lower bound per audit method, and verdicts."""
-    found = [Column(name, label, "audited", group="Audited ε") for name, label in audit_methods(frame).items()]
-    return (*_STATED, *found, *_VERDICTS)
+    return (
+        *SETTING_COLUMNS,
+        *(Column(str(kind), words, "epsilon", group="ε") for kind, words in _STATED.items()),
+        *(Column(name, label, "audited", group="Audited ε") for name, label in audit_methods(frame).items()),
+        Column("claim", "the claim", group="Verdict on"),
+        Column("verdict", "the proofs", group="Verdict on"),
+    )
 
-
-_STATED = (
-    *SETTING_COLUMNS,
-    Column("claimed", "claimed", "epsilon", group="ε"),
-    Column("worst_case", "worst case", "epsilon", group="ε"),
-    Column("data_dependent", "data-dependent", "epsilon", group="ε"),
-)
-_VERDICTS = (
-    Column("claim", "the claim", group="Verdict on"),
-    Column("verdict", "the proofs", group="Verdict on"),
-)
 
 AUDIT = Table(title="Audit", columns=audit_columns, build=build_audit)

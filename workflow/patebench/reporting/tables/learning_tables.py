@@ -55,28 +55,24 @@ def build_ensembles(records: Records, published: Published) -> pd.DataFrame:
     The accuracies are those of the teachers, of their plurality labels, and of labels released by LNMax at γ = 0.05.
     Columns `published_…` contain the numbers that PATE 2017 prints.
     """
-    ensembles = records.ensembles
-    frame = of_ensembles(ensembles, _VALUES)
-    extremes = ensembles.groupby(ENSEMBLE, dropna=False).agg(
-        {"teacher_accuracy_min": "min", "teacher_accuracy_max": "max"}
-    )
-    frame = frame.merge(extremes.reset_index(), on=ENSEMBLE)
+    extremes = {f"teacher_accuracy_{what}": (f"teacher_accuracy_{what}", what) for what in ("min", "max")}
+    frame = of_ensembles(records.ensembles, _VALUES, **extremes)
     labels = mean_label_accuracy(records.of_whole_pool().label_sets, LNMAX, "label_accuracy")
     frame = sort_rows(frame.merge(labels, on=ENSEMBLE, how="left"), ENSEMBLE)
-    for quantity, keys in (("teacher_accuracy", {}), ("label_accuracy", LNMAX)):
-        printed = published.of(PATE_2017).beside(frame, quantity, ["dataset", "teachers"], **keys)
-        frame[f"published_{quantity}"] = printed
-    return frame
+    paper, same = published.of(PATE_2017), ["dataset", "teachers"]
+    return frame.assign(
+        published_teacher_accuracy=paper.beside(frame, "teacher_accuracy", same),
+        published_label_accuracy=paper.beside(frame, "label_accuracy", same, **LNMAX),
+    )
 
 
-def of_ensembles(ensembles: pd.DataFrame, values: Sequence[str]) -> pd.DataFrame:
-    """Return mean and standard deviation over the seeds of the columns `values`, one row per ensemble setting.
+def of_ensembles(ensembles: pd.DataFrame, values: Sequence[str], **further: tuple[str, str]) -> pd.DataFrame:
+    """Return `over_seeds` of the columns `values` and the aggregates `further`, one row per ensemble setting.
 
-    The columns are called `<value>_mean` and `<value>_std`. If the name of a value ends in `_mean` already, because it
-    is a mean over teachers, this ending is dropped first: `teacher_accuracy_mean` becomes `teacher_accuracy_mean` and
-    `teacher_accuracy_std`.
+    If the name of a value ends in `_mean` already, because it is a mean over teachers, this ending is dropped first:
+    `teacher_accuracy_mean` becomes `teacher_accuracy_mean` and `teacher_accuracy_std`.
     """
-    frame = over_seeds(ensembles, ENSEMBLE, values)
+    frame = over_seeds(ensembles, ENSEMBLE, values, **further)
     return frame.rename(columns=lambda column: column.replace("_mean_", "_"))
 
 
