@@ -56,7 +56,7 @@ def clip_accuracy(accuracy: float) -> float:
     return accuracy if accuracy != accuracy else min(max(accuracy, TICKS[0]), TICKS[-1])
 
 
-def clip_accuracies(frame: pd.DataFrame, epsilon: str = "worst_case_epsilon_mean") -> pd.DataFrame:
+def clip_accuracies(frame: pd.DataFrame, epsilon: str) -> pd.DataFrame:
     """Return `frame` with `accuracy_mean` clipped by `clip_accuracy`, except in rows with an infinite ε.
 
     `epsilon` is the name of the column of ε.

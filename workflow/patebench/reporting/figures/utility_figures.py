@@ -50,7 +50,7 @@ from patebench.reporting.style import (
     panels,
     set_tooltip,
 )
-from patebench.reporting.tables.utility_tables import EQUAL_EPSILON, TARGETS
+from patebench.reporting.tables.utility_tables import ACCURACIES, EQUAL_EPSILON, TARGETS
 from patebench.reporting.wording import differing_words, in_words, parameter_words, queries_in_words
 
 #: Columns that identify a panel.
@@ -81,9 +81,8 @@ def draw_table(frame: pd.DataFrame) -> Figure:
     form. Dashes distinguish methods of one colour.
     """
     measured = frame[[f"seeds_at_{target:g}" for target in TARGETS]].notna().any(axis=1)
-    ours = sorted(
-        frame[measured].to_dict("records"), key=lambda row: -points_by_epsilon(row)[-1][1]
-    )  # most accurate first
+    # The most accurate method is first.
+    ours = sorted(frame[measured].to_dict("records"), key=lambda row: -points_by_epsilon(row)[-1][1])
     if not ours:
         return empty()
     styles_of_methods, names = _method_styles(ours), titles(frame[measured], _UNIT_PANEL)
@@ -96,27 +95,16 @@ def draw_table(frame: pd.DataFrame) -> Figure:
             if tuple(row[name] for name in _UNIT_PANEL) == panel:
                 x, y, deviations = zip(*points_by_epsilon(row), strict=True)
                 style, size = styles_of_methods[_method_label(row)]
-                filled, more = row["kind"] == Kind.WORST_CASE, {"markersize": size, "linewidth": 1.4}
-                mark(
-                    axis,
-                    x,
-                    list(map(clip_accuracy, y)),
-                    deviations,
-                    style,
-                    filled,
-                    label=_method_label(row),
-                    lines=True,
-                    **more,
-                )
+                look: Any = {"lines": True, "markersize": size, "linewidth": 1.4, "label": _method_label(row)}
+                heights, filled = list(map(clip_accuracy, y)), row["kind"] == Kind.WORST_CASE
+                mark(axis, x, heights, deviations, style, filled, **look)
         for words, (points, comparable) in series[panel].items():
             x, y = zip(*points, strict=True)
             drawn: dict[str, Any] = {"color": GREY, "markerfacecolor": "white", "linewidth": 0.7, "zorder": 3}
             drawn |= {"marker": marks[words], "linestyle": (0, (1, 2)) if comparable else "", "label": words}
             axis.plot(x, list(map(clip_accuracy, y)), **drawn)
         accuracy_over(axis, f"ε   {SMALLER}", _ACCURACY)
-        reached = members(frame, panel, _UNIT_PANEL)[[f"accuracy_at_{target:g}_mean" for target in TARGETS]].to_numpy(
-            float
-        )
+        reached = members(frame, panel, _UNIT_PANEL)[ACCURACIES].to_numpy(float)
         stretch(axis, float(np.nanmin(reached)), float(np.nanmax(reached)))
     return finished(figure, axes)
 
@@ -214,10 +202,8 @@ def draw_frontier(records: Records, published: Published) -> Figure:
     Colour and marker of a student show its mechanism. If the run has more learning methods than mechanisms, they show
     its learning method.
     """
-    students, models = (
-        clip_accuracies(outcomes(records)),
-        clip_accuracies(_name_models(private_models(records)), "epsilon_mean"),
-    )
+    students = clip_accuracies(outcomes(records), "worst_case_epsilon_mean")
+    models = clip_accuracies(_name_models(private_models(records)), "epsilon_mean")
     if students.empty and models.empty:
         return empty()
     names = titles(pd.concat([students[[*_PANEL]], models[[*_PANEL]]]), _PANEL)
@@ -281,9 +267,7 @@ def _draw_students(axis: Axes, students: pd.DataFrame, noted_column: str) -> Non
         row = finite.loc[index]
         x, y, style = row["worst_case_epsilon_mean"], row["accuracy_mean"], row["style"]
         drawn = mark(axis, x, y, row["accuracy_std"], style, x_deviation=row["worst_case_epsilon_std"])
-        set_tooltip(
-            drawn.lines[0], f"{in_words(row['mechanism'])}, {in_words(row['method'])}: {words}; {100 * y:.2f} %"
-        )
+        set_tooltip(drawn, f"{in_words(row['mechanism'])}, {in_words(row['method'])}: {words}; {100 * y:.2f} %")
         leaky = row["data_dependent_epsilon_mean"]
         if math.isfinite(leaky) and leaky != x:  # at equal ε, the open marker would cover the filled one
             axis.plot([x, leaky], [y, y], color=style.color, linewidth=0.6, alpha=0.5, zorder=1)
@@ -302,14 +286,12 @@ def _notes(students: pd.DataFrame, noted_column: str) -> dict[Any, str]:
     """
     usual = students[noted_column].mode()[0] if len(students) else ""
     several = students["teachers"].nunique() > 1
-    words = {}
+    words, noises, notes = {}, {}, {}
     for index, row in students.iterrows():
         parts = [in_words(row[noted_column])] if row[noted_column] != usual else []
         parts += [f"n = {row['teachers']:,}"] if several else []
         words[index] = ", ".join([*parts, queries_in_words(f"T = {row['queries']:,}", row["strategy"])])
-    # Noise parameters are added only to notes that would otherwise be equal.
-    noises = {index: parameter_words(row["mechanism"], row["parameters"]) for index, row in students.iterrows()}
-    notes = {}
+        noises[index] = parameter_words(row["mechanism"], row["parameters"])
     for index, name in words.items():
         same = [noises[other_index] for other_index in [index, *words] if words[other_index] == name]
         notes[index] = ", ".join(filter(None, [name, differing_words(same)[0]]))

@@ -46,7 +46,7 @@ from patebench.reporting.wording import in_text
 _COSTS = ("answered", "data_dependent_epsilon", "worst_case_epsilon")
 _ACCURACIES = ("label_accuracy", "accuracy", "baseline_accuracy")
 _BALANCE = means_and_deviations([*BESIDE_ACCURACY, *BESIDE_LABELS])
-_MEASURED_UTILITY_PRIVACY = [*means_and_deviations([*_COSTS, *_ACCURACIES]), *_BALANCE, "uncovered"]
+_STUDENT_VALUES = [*means_and_deviations([*_COSTS, *_ACCURACIES]), *_BALANCE, "uncovered"]
 _PUBLISHED = ("epsilon", "student_accuracy", "baseline_accuracy")
 _KEYS = ("dataset", "teachers", "mechanism", "noise", "queries", "delta")
 
@@ -57,7 +57,7 @@ def build_utility_privacy(records: Records, published: Published) -> pd.DataFram
     The data-dependent ε is computed by the accountant of the mechanism's paper or, if unknown, by the tightest one.
     """
     accountants = ["data_dependent_accountant", "worst_case_accountant"]
-    frame = outcomes(records)[[*STUDENT, "delta", "seeds", *accountants, "may_publish", *_MEASURED_UTILITY_PRIVACY]]
+    frame = outcomes(records)[[*STUDENT, "delta", "seeds", *accountants, "may_publish", *_STUDENT_VALUES]]
     papers = published.of(PATE_2017, SCALABLE_2018)
     printed = {f"published_{quantity}": papers.beside(frame, quantity, _KEYS) for quantity in _PUBLISHED}
     return frame.assign(**printed)
@@ -92,16 +92,15 @@ UTILITY_PRIVACY = Table(
 )
 
 
-_MEASURED_PRIVATE_MODELS = [
-    *means_and_deviations(["epsilon", "add_or_remove", "answered", "label_accuracy", "accuracy", "baseline_accuracy"]),
-    *means_and_deviations(["seconds"]),
+_MODEL_VALUES = [
+    *means_and_deviations(["epsilon", "add_or_remove", "answered", *_ACCURACIES, "seconds"]),
     *_BALANCE,
 ]
 
 
 def build_private_models(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per private model and bound on its ε, with accuracy and ε over the seeds."""
-    return private_models(records)[[*PRIVATE_MODEL, "seeds", *_MEASURED_PRIVATE_MODELS]]
+    return private_models(records)[[*PRIVATE_MODEL, "seeds", *_MODEL_VALUES]]
 
 
 PRIVATE_MODELS = Table(
@@ -166,19 +165,31 @@ def base_rates(records: Records) -> pd.DataFrame:
     return over_seeds(measured, _SPLIT, ["largest_class"])[[*_SPLIT, "largest_class_mean"]]
 
 
-def _students_bits(records: Records) -> pd.DataFrame:
+def _students(records: Records) -> pd.DataFrame:
+    """Return the rows of `outcomes` (student settings) with columns `system`, `learner` and `epsilon` (worst case)."""
     frame = outcomes(records)
-    frame = frame[frame["worst_case_epsilon_mean"].notna()]
+    learner = frame["method"].str.cat(frame["strategy"], sep=", ").str.removesuffix(", ")
+    return frame.assign(system=PATE, learner=learner, epsilon=frame["worst_case_epsilon_mean"])
+
+
+def _models(records: Records, *kinds: Kind) -> pd.DataFrame:
+    """Return the rows of `private_models` with an ε of these `kinds`, and columns `way`, `learner` and `epsilon`."""
+    frame = private_models(records)
+    frame = frame[frame["kind"].isin(kinds)]
+    return frame.assign(way=frame["form"], learner=frame["model"], epsilon=frame["epsilon_mean"])
+
+
+def _smallest_of_each_model(frame: pd.DataFrame, method: Sequence[str]) -> pd.DataFrame:
+    """Return the row of `frame` with the smallest ε for each private model and combination of the columns `method`."""
+    return frame.sort_values("epsilon", kind="stable").drop_duplicates([*method, "private_model"])
+
+
+def _students_bits(records: Records) -> pd.DataFrame:
+    frame = _students(records).dropna(subset="epsilon")
     rows = frame.to_dict("records")
     used = [(use, samples, data_seen(row, use)) for row in rows for use, samples in [public_use(row)]]
-    frame = frame.assign(
-        system=PATE,
-        way=frame["mechanism"].str.cat(in_text(frame)["noise_in_words"], sep=", "),
-        learner=frame["method"].str.cat(frame["strategy"], sep=", ").str.removesuffix(", "),
-        epsilon=frame["worst_case_epsilon_mean"],
-        **{name: [each[place] for each in used] for place, name in enumerate(_PUBLIC)},
-    )
-    return frame[_EACH]
+    way = frame["mechanism"].str.cat(in_text(frame)["noise_in_words"], sep=", ")
+    return frame.assign(way=way, **{name: [each[place] for each in used] for place, name in enumerate(_PUBLIC)})[_EACH]
 
 
 def _models_bits(records: Records) -> pd.DataFrame:
@@ -186,13 +197,9 @@ def _models_bits(records: Records) -> pd.DataFrame:
 
     There is one row per model and setting, with the smallest worst-case ε.
     """
-    frame = private_models(records)
-    frame = frame[frame["kind"] == Kind.WORST_CASE]
+    frame = _models(records, Kind.WORST_CASE)
     seen = [data_seen(row, row["public_use"]) for row in frame.to_dict("records")]
-    frame = frame.assign(way=frame["form"], learner=frame["model"], epsilon=frame["epsilon_mean"], clusters=None)
-    frame = frame.assign(encoder_data=seen)
-    ranked = frame.sort_values("epsilon", kind="stable")
-    return ranked.drop_duplicates([*_METHOD, "private_model"])[_EACH]
+    return _smallest_of_each_model(frame.assign(clusters=None, encoder_data=seen), _METHOD)[_EACH]
 
 
 _AT_ZERO, _REACHED, _PUBLIC_DATA = "At ε = 0", "Accuracy %", "Public data"
@@ -222,6 +229,8 @@ BITS = Table(title="Contribution of public data and cost of privacy", columns=_C
 
 #: Target ε; each has two columns, with the largest ε that does not exceed the target and its accuracy.
 TARGETS = (0.02, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
+#: Columns of the mean accuracy at each target ε.
+ACCURACIES = [f"accuracy_at_{target:g}_mean" for target in TARGETS]
 
 #: Columns that identify a method; settings of one method differ only in noise, number of queries and ε.
 METHOD = ("dataset", "setting", "teachers", "system", "way", "learner", "adjacency", "kind", "delta")
@@ -284,15 +293,14 @@ def _by_target(settings: pd.DataFrame) -> pd.DataFrame:
     `settings` has one row per setting of a method. For each target, the setting with the largest ε up to the target is
     used.
     """
-    methods = settings[list(METHOD)].drop_duplicates()
+    methods = settings[[*METHOD]].drop_duplicates()
     for target in TARGETS:
         within = settings[settings["epsilon"] <= target].sort_values("epsilon", kind="stable")
-        spent = within.drop_duplicates(list(METHOD), keep="last")
-        methods = methods.merge(spent.rename(columns=_columns_at(target)), on=list(METHOD), how="left")
-    accuracies = [f"accuracy_at_{target:g}_mean" for target in TARGETS]
+        spent = within.drop_duplicates([*METHOD], keep="last")
+        methods = methods.merge(spent.rename(columns=_columns_at(target)), on=[*METHOD], how="left")
     numbers = methods.columns.difference([*METHOD])
     methods[numbers] = methods[numbers].astype(float)
-    return sort_rows(methods.dropna(subset=accuracies, how="all"), list(METHOD))
+    return sort_rows(methods.dropna(subset=ACCURACIES, how="all"), METHOD)
 
 
 def equal_epsilon_columns(frame: pd.DataFrame) -> Sequence[Column]:
@@ -311,27 +319,18 @@ def equal_epsilon_columns(frame: pd.DataFrame) -> Sequence[Column]:
         *(BALANCE_COLUMNS[:1] if "largest_class_mean" in frame else ()),  # joined tables lack this column
     ]
     for target in TARGETS:
-        if not frame[f"epsilon_at_{target:g}"].notna().any():
-            continue
-        group = f"At ε ≤ {target:g}"
-        found.append(Column(f"epsilon_at_{target:g}", "ε", "epsilon", group=group))
-        accuracy = Column(f"accuracy_at_{target:g}", "accuracy %", "percent", True, group=group)
-        found.append(accuracy)
+        if frame[f"epsilon_at_{target:g}"].notna().any():
+            group = f"At ε ≤ {target:g}"
+            found.append(Column(f"epsilon_at_{target:g}", "ε", "epsilon", group=group))
+            found.append(Column(f"accuracy_at_{target:g}", "accuracy %", "percent", True, group=group))
     return found
 
 
 def _students_equal_epsilon(records: Records) -> pd.DataFrame:
-    frame = outcomes(records)
-    frame = frame.assign(
-        system=PATE,
-        way=frame["mechanism"],
-        learner=frame["method"].str.cat(frame["strategy"], sep=", ").str.removesuffix(", "),
-        kind=str(Kind.WORST_CASE),
-        epsilon=frame["worst_case_epsilon_mean"],
-    )
-    frame = _add_differing_settings(
-        frame, frame[list(_OF_STUDENT)].map(_as_text).rename(columns={"clusters": "queries"})
-    )
+    frame = _students(records)
+    frame = frame.assign(way=frame["mechanism"], kind=str(Kind.WORST_CASE))
+    settings = frame[list(_OF_STUDENT)].map(_as_text).rename(columns={"clusters": "queries"})
+    frame = _add_differing_settings(frame, settings)
     # Queries may cost nothing; then settings that differ in the number of queries have equal ε.
     tied = frame.duplicated([*METHOD, "epsilon"], keep=False)
     frame.loc[tied, "learner"] += ", T = " + frame.loc[tied, "queries"].astype(str)
@@ -359,25 +358,15 @@ def _as_text(value: Any) -> str | None:
 
 
 def _models_equal_epsilon(records: Records) -> pd.DataFrame:
-    frame = private_models(records)
-    frame = frame[frame["kind"].isin([Kind.WORST_CASE, Kind.CLAIMED])]
-    frame = frame.assign(way=frame["form"], learner=frame["model"], epsilon=frame["epsilon_mean"])
-    frame = frame.assign(add_or_remove=frame["add_or_remove_mean"])
-    frame = _add_differing_settings(frame, _parameters_as_text(frame, records))
-    least = frame.sort_values("epsilon", kind="stable").drop_duplicates([*METHOD, "private_model"])
-    return _append_added_records(least, least["adjacency"] == Adjacency.REPLACE_RECORD)
-
-
-def _parameters_as_text(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
-    """Return a frame with the parameters of the private models in `frame` as text, one column per parameter.
-
-    The result has the index of `frame`. Parameters that determine the noise (`_OF_NOISE`) are left out.
-    """
+    frame = _models(records, Kind.WORST_CASE, Kind.CLAIMED)
     key = ["dataset", "setting", "private_model"]
     known = records.private_models.drop_duplicates(key).set_index(key)["parameters"]
     chosen = [known[each] for each in frame[key].itertuples(index=False, name=None)]
     settings = pd.DataFrame(chosen, index=frame.index, dtype=object)  # integers stay integers
-    return settings.drop(columns=list(_OF_NOISE), errors="ignore").map(_as_text)
+    settings = settings.drop(columns=list(_OF_NOISE), errors="ignore").map(_as_text)
+    frame = _add_differing_settings(frame.assign(add_or_remove=frame["add_or_remove_mean"]), settings)
+    smallest = _smallest_of_each_model(frame, METHOD)
+    return _append_added_records(smallest, smallest["adjacency"] == Adjacency.REPLACE_RECORD)
 
 
 def _add_differing_settings(frame: pd.DataFrame, settings: pd.DataFrame) -> pd.DataFrame:
@@ -424,7 +413,6 @@ def _name_learners(pairs: Sequence[tuple[Value, float]]) -> list[str]:
     cells: dict[tuple[object, ...], set[float]] = {}
     for (value, spent), column in zip(pairs, columns, strict=True):
         cells.setdefault((*column, spent), set()).add(value.value)
-    # If tables print different accuracies for one column and ε, names contain the table.
     several = {tuple(cell[:-1]) for cell, found in cells.items() if len(found) > 1}
     return [
         ", ".join([value.source, *([value.table] if column in several else []), value.column])
