@@ -120,15 +120,6 @@ def count_by_paper(best: pd.DataFrame) -> pd.DataFrame:
     return counts.rename_axis(index="paper", columns=None).reset_index()
 
 
-def tolerance(quantity: str, published: float, deviation: float) -> float:
-    """Return by how much a measured mean may differ from `published` to count as reproduced.
-
-    `deviation` is the standard deviation of the measurements over the seeds, NaN for one seed.
-    """
-    point = POINT if is_accuracy(quantity) else max(_SHARE * published, _ROUNDED)
-    return point if math.isnan(deviation) else max(point, deviation)
-
-
 def compare(quantity: str, published: float, mean: float, deviation: float) -> Verdict:
     """Return whether the measured `mean` reproduces the number `published`: `REPRODUCED`, `BETTER` or `SHORT`.
 
@@ -136,7 +127,8 @@ def compare(quantity: str, published: float, mean: float, deviation: float) -> V
     """
     if quantity == "epsilon_above":  # the paper prints "> 8.03"
         return Verdict.REPRODUCED if mean > published else Verdict.BETTER
-    if abs(mean - published) <= tolerance(quantity, published, deviation):
+    tolerance = POINT if is_accuracy(quantity) else max(_SHARE * published, _ROUNDED)
+    if abs(mean - published) <= (tolerance if math.isnan(deviation) else max(tolerance, deviation)):
         return Verdict.REPRODUCED
     larger_is_better = is_accuracy(quantity) or quantity == "answered"
     return Verdict.BETTER if (mean > published) == larger_is_better else Verdict.SHORT
@@ -161,7 +153,6 @@ def _judge(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
         judged = [_verdict_of_setting(value, str(how), group) for how, group in measured.groupby("how", sort=True)]
     if value.copy_of is None:
         return judged
-    # On a changed copy of a data set, only a contradicted claim is judged.
     why = f"measured on {in_words(value.dataset)}, a changed copy of {in_words(value.copy_of)}"
     other = {"verdict": Verdict.NOT_COMPARABLE, "why": why}
     of_copy = [verdict for verdict in judged if "measured_mean" in verdict]
@@ -266,41 +257,31 @@ class _Measures:
         }
 
     def _private_model(self, value: Value, system: str) -> pd.DataFrame:
-        """Return the measured accuracies of private models of `system` whose ε is close to the ε printed with `value`.
+        """Return the measured accuracies of private models of `system` at the ε that is printed with `value`."""
+        models = self.records.private_models
+        models = self._select_printed_epsilon(value, models[models["system"] == system], "epsilon")
+        models = models.assign(spent=models["epsilon"])
+        return _rows_of_setting(models, value, "accuracy", ("dataset",), ("form", "model"))
 
-        The ε of a model is close if `_near_printed` is True.
+    def _select_printed_epsilon(self, value: Value, frame: pd.DataFrame, epsilon: str) -> pd.DataFrame:
+        """Return the rows of `frame` at the ε and δ that are printed with the accuracy `value`.
+
+        The ε of a row, in the column `epsilon`, is 90 % to 100 % of the printed ε, and its δ at most the printed δ.
         """
-        frame = self.records.private_models
-        frame = frame[frame["system"] == system]
-        frame = frame[self._near_printed(value, frame["epsilon"], frame["delta"])].assign(spent=frame["epsilon"])
-        return _rows_of_setting(frame, value, "accuracy", ("dataset",), ("form", "model"))
-
-    def _near_printed(self, value: Value, epsilon: "pd.Series[float]", delta: "pd.Series[float]") -> "pd.Series[bool]":
-        """Return, for each row, True if its ε is 90 % to 100 % of the printed ε, and its δ at most the printed δ.
-
-        `epsilon` and `delta` contain the ε and δ of the rows. The printed ε and δ belong to the printed accuracy
-        `value`.
-        """
-        printed = None if epsilon.empty else self.published.spent(value)
-        return epsilon.map(lambda spent: at_epsilon(spent, printed)).astype(bool) & (delta <= (value.delta or 0))
+        printed = None if frame.empty else self.published.spent(value)
+        spent = frame[epsilon].map(lambda spent: at_epsilon(spent, printed)).astype(bool)
+        return frame[spent & (frame["delta"] <= (value.delta or 0))]
 
     @cached_property
     def _students_with_costs(self) -> pd.DataFrame:
-        """Return one row per student and δ, with the smallest worst-case ε of the student's labels.
-
-        This ε is in the column `worst_case`.
-        """
+        """Return one row per student and δ, with the smallest worst-case ε of the student's labels: `worst_case`."""
         by = [*LABEL_SET, "rounds", "queries", "seed", "delta"]
         costs = smallest_epsilon(worst_case_bounds(self.records.bounds), by, "worst_case")
         return self.records.students.merge(costs, on=by[:-1], how="inner")
 
     def _students_at(self, value: Value) -> pd.DataFrame:
-        """Return the measured accuracies of students whose worst-case ε is close to the ε printed with `value`.
-
-        The ε of a student is close if `_near_printed` is True. Students of all mechanisms are compared.
-        """
-        frame = self._students_with_costs
-        frame = frame[self._near_printed(value, frame["worst_case"], frame["delta"])]
+        """Return the measured accuracies of students, of any mechanism, at the ε that is printed with `value`."""
+        frame = self._select_printed_epsilon(value, self._students_with_costs, "worst_case")
         return _rows_of_setting(frame, value, "accuracy", ("dataset",), ("mechanism", "method", "strategy", "model"))
 
     def how_to_run(self, value: Value) -> str:
