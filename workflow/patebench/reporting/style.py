@@ -15,10 +15,10 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
@@ -115,8 +115,11 @@ def line_styles(things: Iterable[Any], fixed: Mapping[Any, LineStyle] | None = N
     marks = {(style.color, style.marker) for style in styles.values()}
     free = [style for style in _STYLES if style.color not in colors]
     free = free or [style for style in _STYLES if (style.color, style.marker) not in marks] or list(_STYLES)
-    rest = [thing for thing in wanted if thing not in styles]
-    return styles | {thing: _style_number(free, index) for index, thing in enumerate(rest)}
+    for index, thing in enumerate([thing for thing in wanted if thing not in styles]):
+        turn, place = divmod(index, len(free))  # after the last style, colours repeat with other markers and dashes
+        other = free[(place + turn) % len(free)]
+        styles[thing] = replace(free[place], marker=other.marker, line=other.line)
+    return styles
 
 
 def styles_in_order(things: Sequence[Any]) -> dict[Any, LineStyle]:
@@ -124,27 +127,17 @@ def styles_in_order(things: Sequence[Any]) -> dict[Any, LineStyle]:
     return dict(zip(things, line_styles(range(len(things))).values(), strict=True))
 
 
-def _style_number(styles: Sequence[LineStyle], index: int) -> LineStyle:
-    """Return style number `index` of an endless sequence that starts with `styles`.
-
-    After the last of `styles`, their colours repeat with other markers and dashes.
-    """
-    turn, place = divmod(index, len(styles))
-    other = styles[(place + turn) % len(styles)]
-    return replace(styles[place], marker=other.marker, line=other.line)
-
-
 def themed() -> AbstractContextManager[None]:
     """Return a context manager in which figures are drawn and saved with the common matplotlib settings."""
     return mpl.rc_context(_RC)
 
 
-#: Width and height in inches of a figure with one panel, and of one with text next to its points.
-_ALONE, WIDE = (6.4, 3.6), (9.2, 4.6)
+#: Width and height in inches of a figure with one panel and text next to its points.
+WIDE = (9.2, 4.6)
 
 
 def panels(
-    titles: Sequence[str], sharey: bool = True, per_row: int = 0, alone: tuple[float, float] = _ALONE
+    titles: Sequence[str], sharey: bool = True, per_row: int = 0, alone: tuple[float, float] = (6.4, 3.6)
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure with one panel per title, and the axes of its panels.
 
@@ -153,7 +146,7 @@ def panels(
     """
     columns = min(per_row or (3 if len(titles) > 4 else 2), len(titles))
     rows = -(-len(titles) // columns)
-    width = {1: _ALONE[0], 2: 9.2, 3: 11.4}[columns]
+    width = {1: 6.4, 2: 9.2, 3: 11.4}[columns]
     size = alone if len(titles) == 1 else (width, 0.3 + 3.3 * rows)
     figure = Figure(figsize=size, layout="constrained")
     axes = list(figure.subplots(rows, columns, squeeze=False, sharey=sharey).flat)
@@ -211,21 +204,18 @@ def finished(figure: Figure, axes: Iterable[Axes]) -> Figure:
 
 def empty() -> Figure:
     """Return a placeholder figure with a note that there is nothing to show; the report page leaves it out."""
-    message = "This run has nothing to show here."
     figure, (axis,) = panels([""])
-    figure.set_label(_EMPTY)
+    figure.set_label("empty")
     figure.set_figheight(1.6)
     axis.set_axis_off()
-    axis.text(0.5, 0.5, message, ha="center", va="center", wrap=True, color=GREY, transform=axis.transAxes)
+    centred: Any = {"ha": "center", "va": "center", "transform": axis.transAxes}
+    axis.text(0.5, 0.5, "This run has nothing to show here.", wrap=True, color=GREY, **centred)
     return figure
-
-
-_EMPTY = "empty"
 
 
 def is_empty(figure: Figure) -> bool:
     """Return True if `figure` is a placeholder made by `empty`."""
-    return figure.get_label() == _EMPTY
+    return figure.get_label() == "empty"
 
 
 def save(figure: Figure, *paths: Path) -> None:
@@ -241,9 +231,9 @@ def save(figure: Figure, *paths: Path) -> None:
             figure.savefig(temporary, format=form, dpi=200, metadata=nameless[form], **_TIGHT)
 
 
-def set_tooltip(artist: Artist, words: str) -> None:
-    """Set the tooltip of the matplotlib artist `artist` to `words`; only the output of `svg` contains it."""
-    artist.set_gid(_TIP + words)
+def set_tooltip(bars: ErrorbarContainer, words: str) -> None:
+    """Set the tooltip of the markers of `bars` to `words`; only the output of `svg` contains it."""
+    bars.lines[0].set_gid(_TIP + words)
 
 
 _TIP = "tip: "
@@ -261,13 +251,8 @@ def svg(figure: Figure) -> str:
     content = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
     content = re.sub(rf'<g id="{_TIP}([^"]*)">', r"<g><title>\1</title>", content)
     content = re.sub(r' id="\w+_\d+"| xmlns(:\w+)?="[^"]*"| version="1.1"', "", content).replace("xlink:href", "href")
-    return re.sub(r'width="([\d.]+)pt" height="([\d.]+)pt"', _in_pixels, content, count=1)
-
-
-def _in_pixels(size: re.Match[str]) -> str:
-    """Return the attributes `width` and `height` of an SVG in pixels; the match `size` contains both in points."""
-    width, height = (round(float(points) * 125 / 72) for points in size.groups())  # 125 pixels per inch
-    return f'width="{width}" height="{height}"'
+    head, middle, body = content.partition(">")  # width and height in points: 1/72 inch; 125 pixels per inch
+    return re.sub(r'="([\d.]+)pt"', lambda points: f'="{round(float(points[1]) * 125 / 72)}"', head) + middle + body
 
 
 def _wrap_titles(figure: Figure) -> None:

@@ -8,7 +8,6 @@ python -m patebench.reporting.figures.headline ALL.png TABLE.csv… [--readme RE
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from patebench.core.errors import PatebenchError
-from patebench.reporting.figures.drawing import accuracy_over, at_values, clip_accuracy, mark, stretch
+from patebench.reporting.figures.drawing import accuracy_over, at_values, clip_accuracy, mark, members, stretch
 from patebench.reporting.figures.utility_figures import draw_table, points_by_epsilon, published_series
 from patebench.reporting.published import DP_SGD, REPRODUCIBILITY_2024, SCALABLE_2018, SYSTEMS, read_published
 from patebench.reporting.style import BLUE, GREY, PURPLE, SKY, VERMILLION, LineStyle, panels, save, themed
@@ -31,30 +30,18 @@ _SHARD, _RECORD = _PANELS
 _SIZE = (7.2, 3.8)
 
 
-@dataclass(frozen=True)
-class _Line:
-    """A method that the README's figure shows as a line, with its panel, label and line style.
-
-    `row` identifies the method's row in the table `equal-epsilon`.
-    """
-
-    panel: str
-    row: tuple[str, str, str]  # system, way, learner
-    words: str
-    style: LineStyle
-    label_at: tuple[float, float]  # ε and accuracy
-
-
+#: Methods that are drawn as lines: the panel, the method's row in the table `equal-epsilon` (system, way, learner), the
+#: line style, and the label with its place (ε, accuracy).
 _LINES = (
-    _Line(_SHARD, ("PATE", "gnmax", "consistency, prototypes"), "PATE, 100 prototypes", LineStyle(BLUE, "o"),
-          (0.55, 0.9938)),
-    _Line(_SHARD, ("PET-DL", "noisy-knowledge", "conv, width 12, samples: 1000"), "PET-DL,\nsound form",
-          LineStyle(SKY, "P"), (1.45, 0.83)),
-    _Line(_RECORD, ("PATE", "sparse-gnmax", "consistency"), "PATE, one vote\nper record", LineStyle(BLUE, "o"),
-          (0.62, 0.9878)),
-    _Line(_RECORD, ("DP-SGD", "fine-tuned", "encoder"), "DP-SGD, fine-tuned", LineStyle(PURPLE, "s"), (0.19, 0.9836)),
-    _Line(_RECORD, ("Private-kNN", "sound", "consistency, student-cnn"), "Private-kNN,\nsound form",
-          LineStyle(VERMILLION, "D"), (0.13, 0.9485)),
+    (_SHARD, ("PATE", "gnmax", "consistency, prototypes"), LineStyle(BLUE, "o"),
+     "PATE, 100 prototypes", (0.55, 0.9938)),
+    (_SHARD, ("PET-DL", "noisy-knowledge", "conv, width 12, samples: 1000"), LineStyle(SKY, "P"),
+     "PET-DL,\nsound form", (1.45, 0.83)),
+    (_RECORD, ("PATE", "sparse-gnmax", "consistency"), LineStyle(BLUE, "o"),
+     "PATE, one vote\nper record", (0.62, 0.9878)),
+    (_RECORD, ("DP-SGD", "fine-tuned", "encoder"), LineStyle(PURPLE, "s"), "DP-SGD, fine-tuned", (0.19, 0.9836)),
+    (_RECORD, ("Private-kNN", "sound", "consistency, student-cnn"), LineStyle(VERMILLION, "D"),
+     "Private-kNN,\nsound form", (0.13, 0.9485)),
 )  # fmt: skip
 _PAPER = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.0}
 _LABEL: dict[str, Any] = {"fontsize": 9, "fontweight": "bold", "va": "bottom", "linespacing": 1.15, "bbox": _PAPER}
@@ -72,11 +59,12 @@ def draw_headline(table: pd.DataFrame, published_at: tuple[float, float]) -> Fig
     figure, axes = panels(list(_PANELS), sharey=False)
     figure.set_size_inches(*_SIZE)
     by_panel = dict(zip(_PANELS, axes, strict=True))
-    for line in _LINES:
-        rows = table[(table[["system", "way", "learner"]] == list(line.row)).all(axis=1)]
+    for panel, row, style, words, place in _LINES:
+        rows = members(table, row, ("system", "way", "learner"))
         epsilons, accuracies, deviations = zip(*points_by_epsilon(rows.iloc[0].to_dict()), strict=True)
-        mark(by_panel[line.panel], epsilons, list(map(clip_accuracy, accuracies)), deviations, line.style, lines=True)
-        _label(by_panel[line.panel], line.words, line.label_at, line.style.color)
+        mark(by_panel[panel], epsilons, list(map(clip_accuracy, accuracies)), deviations, style, lines=True)
+        darker = [0.75 * part for part in to_rgb(style.color)]
+        by_panel[panel].text(*place, words, color=darker, **_LABEL)
     by_panel[_SHARD].plot(*published_at, **_PUBLISHED)
     _note(by_panel[_SHARD], "published:\nScalable PATE", (0.075, 0.983), published_at)
     of_study = table["learner"].str.startswith(REPRODUCIBILITY_2024) & (table["system"] == SYSTEMS[DP_SGD])
@@ -90,11 +78,6 @@ def draw_headline(table: pd.DataFrame, published_at: tuple[float, float]) -> Fig
         axis.set_xlim(0.07, 10)
         at_values(axis, (0.1, 0.2, 0.5, 1, 2, 4, 8), "ε at δ = 1e-5   (← more private)")
     return figure
-
-
-def _label(axis: Axes, words: str, place: tuple[float, float], color: str) -> None:
-    """Write the text `words`, which names a line, at the point `place`, in a darker shade of the line's `color`."""
-    axis.text(*place, words, color=[0.75 * part for part in to_rgb(color)], **_LABEL)
 
 
 def _note(axis: Axes, words: str, place: tuple[float, float], point: tuple[float, float]) -> None:

@@ -157,9 +157,11 @@ _FORMS = {
 _Line = tuple[str, bool, pd.DataFrame]
 #: Number of test samples whose sampling error determines the smallest range of an axis.
 _TESTED = 1000
-#: Columns that are equal along a line, except for the varied setting.
-_CHOSEN = [name for name in PETDL_CHOSEN if name != "epsilon"]
-_ALL = [*PETDL_TEACHERS, "dataset", "setting", "form", "teachers", "target", *_CHOSEN]
+#: Columns that are equal along a line, except for the varied setting; `target` is the ε for which noise is calibrated.
+_ALL = [
+    *(*PETDL_TEACHERS, "dataset", "setting", "form", "teachers", "target"),
+    *(name for name in PETDL_CHOSEN if name != "epsilon"),
+]
 #: Columns that change with a varied setting, because they follow from it.
 _FOLLOWS = {"epsilon": {"target", "noise"}, "noise": {"target"}}
 
@@ -193,7 +195,6 @@ def _style_lines(panels: list[list[_Line]]) -> dict[str, LineStyle]:
     """
     forms = {words: line["form"].iloc[0] for lines in panels for words, _, line in lines}
     first = [[line["form"].iloc[0] for _, usual, line in lines if usual] for lines in panels]
-    # Lines of one form share a style, unless a panel has several of them with different numbers of teachers.
     if any(len(names) > len(set(names)) for names in first):
         return styles_in_order(list(forms))
     styles = line_styles(forms.values(), _FORMS)
@@ -209,8 +210,7 @@ def _group_lines(students: pd.DataFrame, name: str) -> list[pd.DataFrame]:
     same = ["given_noise" if each == "noise" else each for each in _ALL if each not in {name, *_FOLLOWS.get(name, ())}]
     if name == "noise":
         students = students[students["target"].isna()]
-    groups = [group for _, group in students.groupby(same, dropna=False)]
-    return [group for group in groups if group[name].nunique() > 1]
+    return [group for _, group in students.groupby(same, dropna=False) if group[name].nunique() > 1]
 
 
 def _label_lines(groups: list[pd.DataFrame], varied: str) -> Iterator[_Line]:
