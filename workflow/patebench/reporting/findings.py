@@ -46,9 +46,9 @@ def findings(tables: Tables) -> list[str]:
         [line for state, *names in finding if names[0] in filled for line in state(*map(filled.get, names))]
         for finding in _FINDINGS
     ]
-    texts = [" ".join(lines) for lines in sentences if lines]
+    texts = [" ".join(lines) for lines in sentences if lines] or [NOTHING]
     note = f" An ε above {WEAK:g} is called weak: it gives little or no privacy ({WEAK_SOURCE})."
-    return [text + note if "(weak)" in text else text for text in texts] or [NOTHING]
+    return [text + note if "(weak)" in text else text for text in texts]
 
 
 def setup(tables: Tables) -> str:
@@ -178,9 +178,8 @@ def _papers(papers: pd.DataFrame, verdicts: pd.DataFrame | None) -> Iterator[str
     total = papers.drop(columns="paper").sum().astype(int)
     count = {verdict: int(total[str(verdict)]) for verdict in Verdict}
     judged = sum(count[each] for each in (Verdict.REPRODUCED, Verdict.BETTER, Verdict.SHORT, Verdict.UNSOUND))
-    results = 0
-    if verdicts is not None:
-        results = verdicts.loc[verdicts["measured_mean"].notna() & verdicts["copy_of"].isna(), "result"].nunique()
+    # `result` is missing in rows without a measurement.
+    results = 0 if verdicts is None else verdicts.loc[verdicts["copy_of"].isna(), "result"].nunique()
     by = f" by {plural(results, 'result')} of this run" if 0 < results < judged else ""  # papers quote each other
     yield (
         f"Of {plural(total['printed'] - count[Verdict.NOT_COMPARABLE], 'comparable number')} in"
@@ -258,7 +257,7 @@ def most_accurate(rows: pd.DataFrame, epsilon: str) -> Mapping[Any, Any]:
     ε is finite, all rows are considered.
     """
     choices = [rows[rows[epsilon] <= WEAK], rows[rows[epsilon] < float("inf")], rows]
-    considered = next(choice for choice in choices if not choice.empty)
+    considered = next(choice for choice in choices if len(choice))
     return considered.sort_values("accuracy_mean", kind="stable").iloc[-1].to_dict()
 
 

@@ -32,13 +32,12 @@ from patebench.reporting.published import (
 )
 from patebench.reporting.style import KINDS
 from patebench.reporting.tables import TABLES
-from patebench.reporting.tables.table import DASH, Column, Table
+from patebench.reporting.tables.table import DASH, Table
 from patebench.reporting.verdicts import Verdict
 from patebench.reporting.wording import in_words
 
-#: Name of the table that is split into two parts for each paper, and the headings of these parts.
+#: Name of the table that is split into two parts for each paper.
 VERDICTS = "verdicts"
-MEASURED, OTHERS = "Measured numbers", "Numbers not run or not comparable"
 #: Maximum number of rows of a table that is shown unfolded: for tables marked as `folded`, and for others.
 SHORT_TABLE, LONG_TABLE = 4, 12
 #: Maximum number of rows of a folded table that is shown when the page is printed.
@@ -58,8 +57,6 @@ SECTIONS: Mapping[str, tuple[str, str]] = {
 }
 #: Papers in the order of the page; other papers with numbers of the run follow.
 PAPERS = (PATE_2017, SCALABLE_2018, DISTRIBUTED_2018, PETDL_2019, NZC_2020, PRIVATE_KNN_2020, *DPSGD)
-#: Section whose first figure with content is shown at the top of the page.
-HEADLINE = "results"
 
 #: For each kind of ε: the answer to "may it be published?" ("" if the kind does not determine it), and its meaning.
 MEANINGS = {
@@ -126,7 +123,7 @@ def render(
     released = students is not None and bool((students["may_publish"] == "yes").any())
     release = released or Mode.RELEASE in manifest["labels"].values()
     drawn = [_figure(name, svg, captions) for name, svg in figures.items() if svg]
-    headline = [figure for figure in drawn if figure["place"] == HEADLINE][:1]
+    headline = [figure for figure in drawn if figure["place"] == "results"][:1]  # shown at the top of the page
     drawn = [figure for figure in drawn if figure not in headline]
     shown = [part for name, frame in tables.items() if len(frame) for part in _tables(name, frame, captions)]
     environment = templates()
@@ -215,11 +212,13 @@ def _tables(name: str, frame: pd.DataFrame, captions: Path) -> list[dict[str, An
     parts: list[dict[str, Any]] = []
     for paper, rows in frame.groupby("paper", sort=False):
         measured = rows["measured_mean"].notna()
-        for kind, selected in ((MEASURED, rows[measured]), (OTHERS, rows[~measured])):
+        for title, suffix, selected in (
+            ("Measured numbers", "", rows[measured]),
+            ("Numbers not run or not comparable", "-others", rows[~measured]),
+        ):
             if not selected.empty:
-                part = _table(name, selected, captions)
-                part_id = f"{slug(str(paper))}-{VERDICTS}" + ("" if kind == MEASURED else "-others")
-                parts.append(part | {"id": part_id, "place": paper, "title": f"{kind}: {paper}"})
+                place = {"id": f"{slug(str(paper))}-{name}{suffix}", "place": paper, "title": f"{title}: {paper}"}
+                parts.append(_table(name, selected, captions) | place)
     for part in parts[1:]:
         part["caption"] = ""  # the same for all papers
     return parts
@@ -229,14 +228,17 @@ def _table(name: str, frame: pd.DataFrame, captions: Path) -> dict[str, Any]:
     """Return a table in the form that the page's template needs, with its caption, columns, rows and links."""
     table: Table = TABLES.load(name)
     columns, (_, *rows) = table.shown(frame), table.rows(frame)
-    places = range(len(columns)) if len(rows) > 1 else ()
     measured = name == VERDICTS and frame["measured_mean"].notna().all()
-    folded = len(rows) > (BRIEF if measured else SHORT_TABLE if table.folded else LONG_TABLE)
     # A number under a common heading stays in the table, next to the other numbers of its group.
-    same = [index for index in places if not (columns[index].group and columns[index].right)]
-    same = [index for index in same if len({row[index] for row in rows}) == 1]
+    same = [
+        index
+        for index, column in enumerate(columns)
+        if len(rows) > 1 and not (column.group and column.right) and len({row[index] for row in rows}) == 1
+    ]
     varying = [index for index in range(len(columns)) if index not in same]
-    suffixes = {"CSV": ".csv", "Markdown": ".md", "LaTeX": ".tex"}
+    # Neighbouring columns of one group share a heading; a column without a group has its own.
+    neighbours = groupby((columns[index] for index in varying), key=lambda column: column.group or column)
+    groups = [list(members) for _, members in neighbours]
     return {
         "id": f"table-{name}",
         "place": section_of(TABLES, name),
@@ -244,24 +246,12 @@ def _table(name: str, frame: pd.DataFrame, captions: Path) -> dict[str, Any]:
         "caption": caption_of(captions / "tables" / f"{name}.rst", table.build),
         "same": [(columns[index].heading, rows[0][index]) for index in same],
         "columns": [columns[index] for index in varying],
-        "headings": _headings([columns[index] for index in varying]),
+        "headings": [(members[0].group, members) for members in groups],
         "rows": [[row[index] for index in varying] for row in rows],
-        "folded": folded,
+        "folded": len(rows) > (BRIEF if measured else SHORT_TABLE if table.folded else LONG_TABLE),
         "shown": len(rows) <= MOST_ROWS,
-        "links": [(title, f"tables/{name}{suffix}") for title, suffix in suffixes.items()],
+        "links": [("CSV", f"tables/{name}.csv"), ("Markdown", f"tables/{name}.md"), ("LaTeX", f"tables/{name}.tex")],
     }
-
-
-def _headings(columns: Sequence[Column]) -> list[tuple[str, list[Column]]]:
-    """Return pairs (heading, columns), where the heading is the `group` that neighbouring columns share.
-
-    A column without a group is a pair of its own, with the heading "".
-    """
-    headings: list[tuple[str, list[Column]]] = []
-    for group, neighbours in groupby(columns, key=lambda column: column.group):
-        members = list(neighbours)
-        headings += [(group, members)] if group else [("", [column]) for column in members]
-    return headings
 
 
 def pieces(text: str) -> list[str]:

@@ -51,8 +51,8 @@ class Student:
         The cells are the accuracy and the share of the largest class. If the classes are unbalanced, balanced accuracy
         and recall by class are added.
         """
-        cells = [("Accuracy", percent(self.accuracy))]
-        cells += [("Largest class", "—" if self.largest_class is None else percent(self.largest_class))]
+        largest = "—" if self.largest_class is None else percent(self.largest_class)
+        cells = [("Accuracy", percent(self.accuracy)), ("Largest class", largest)]
         if self.balanced_accuracy is not None and is_unbalanced(self.largest_class, self.recall):
             cells += [
                 ("Balanced accuracy", percent(self.balanced_accuracy)),
@@ -118,17 +118,13 @@ def render(*, title: str, releases: Sequence[Release]) -> str:
     environment.filters |= {"digits": epsilon_in_digits, "words": epsilon_in_words, "delta": delta_in_words}
     environment.filters |= {"name": in_words, "rounds": rounds_in_words}
     environment.globals |= {"noise": parameters_in_words}
-    page = environment.get_template("publishable.html")
-    return page.render(title=title, releases=releases, together=_together(releases), version=__version__)
-
-
-def _together(releases: Sequence[Release]) -> list[tuple[str, str]]:
-    """Return a pair (name of the data set, sentence on the total ε of its releases) for each data set."""
     by_dataset: dict[str, list[Release]] = {}
     for release in releases:
         by_dataset.setdefault(release.pool["dataset"], []).append(release)
     several = len(by_dataset) > 1
-    return [(in_words(dataset), _total(of_dataset, several)) for dataset, of_dataset in by_dataset.items()]
+    together = [(in_words(dataset), _total(of_dataset, several)) for dataset, of_dataset in by_dataset.items()]
+    page = environment.get_template("publishable.html")
+    return page.render(title=title, releases=releases, together=together, version=__version__)
 
 
 def _total(releases: Sequence[Release], several: bool) -> str:

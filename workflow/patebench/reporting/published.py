@@ -263,8 +263,7 @@ def _value(cells: list[str]) -> Value:
     return Value(
         **{name: cell[name] for name in ("paper", "version", "table", "row", "column", "quantity", "dataset")},
         value=value,
-        teachers=counts["teachers"],
-        queries=counts["queries"],
+        **counts,
         mechanism=cell["mechanism"] or None,
         parameters=_parameters(cell["parameters"]) if cell["parameters"] else None,
         delta=delta,

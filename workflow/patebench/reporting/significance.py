@@ -6,7 +6,6 @@ Ranks are compared with Friedman's test and Nemenyi's critical difference.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,12 +36,9 @@ def difference_interval(one: Sequence[float], other: Sequence[float], paired: bo
     if min(len(one), len(other)) < 2 or not np.isfinite([*one, *other]).all():
         return math.nan, math.nan
 
-    def difference(first: Any, second: Any, axis: int) -> Any:
-        return np.mean(second, axis=axis) - np.mean(first, axis=axis)
-
     interval = bootstrap(
         (np.asarray(one), np.asarray(other)),
-        difference,
+        lambda first, second, axis: np.mean(second, axis=axis) - np.mean(first, axis=axis),
         paired=paired,
         vectorized=True,
         n_resamples=_RESAMPLES,

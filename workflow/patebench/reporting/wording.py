@@ -14,8 +14,8 @@ from patebench.mechanisms import MECHANISMS
 if TYPE_CHECKING:
     import pandas as pd
 
-#: An ε above this number is called weak. Ponomareva et al. 2023, "How to DP-fy ML", section 5.2: an ε up to 10 is
-#: tier 2, "reasonable", and a larger one is tier 3, "weak to no formal privacy guarantees".
+#: An ε above this number is called weak. In `WEAK_SOURCE`, an ε up to 10 is tier 2, "reasonable", and a larger one is
+#: tier 3, "weak to no formal privacy guarantees".
 WEAK = 10.0
 WEAK_SOURCE = "Ponomareva et al. 2023, “How to DP-fy ML”, section 5.2"
 

@@ -77,19 +77,10 @@ def build_verdicts(records: Records, published: Published) -> pd.DataFrame:
     frame = frame.loc[order.sort_values(["place", "rank"], kind="stable").index].reset_index(drop=True)
     rows = frame.to_dict("records")
     measured: list[Any] = [_measured(row) for row in rows]
-    return frame.assign(
-        what=[_quantity_in_words(row) for row in rows],
-        printed=[_shown(row["quantity"], row["published"]) for row in rows],
-        measured=measured,
-    )
-
-
-def _quantity_in_words(row: dict[Any, Any]) -> str:
-    """Return the name of the quantity in `row`, a printed number, as text such as "student accuracy".
-
-    If the quantity is a setting of the paper's experiments, the text is the heading of the column in the paper.
-    """
-    return str(row["column"]) if row["quantity"] == "setting" else str(row["quantity"]).replace("_", " ")
+    # A setting of the paper's experiments is named as in the paper, by the heading of its column.
+    named = frame["column"].where(frame["quantity"] == "setting", frame["quantity"].str.replace("_", " "))
+    printed = [_shown(row["quantity"], row["published"]) for row in rows]
+    return frame.assign(what=named, printed=printed, measured=measured)
 
 
 def _shown(quantity: Any, value: float, digits: int = 4) -> str:
@@ -159,7 +150,7 @@ def build_nzc_students(records: Records, published: Published) -> pd.DataFrame:
     epsilons, above = (paper.beside(frame, quantity, keys) for quantity in ("epsilon", "epsilon_above"))
     of_true_labels = paper.beside(frame, "ground_truth_student_accuracy", ["dataset", "queries"])
     return frame.assign(
-        published_epsilon=[_printed_epsilon(*pair) for pair in zip(epsilons, above, strict=True)],
+        published_epsilon=list(map(_printed_epsilon, epsilons, above)),
         published_student_accuracy=paper.beside(frame, "student_accuracy", keys),
         published_true_label_accuracy=of_true_labels,
     )
@@ -254,15 +245,13 @@ def build_nzc_ensembles(records: Records, published: Published) -> pd.DataFrame:
     for name, keys in _LABELS.items():
         frame = frame.merge(mean_label_accuracy(label_sets, keys, f"{name}_accuracy"), on=ENSEMBLE, how="left")
     frame = sort_rows(frame, ENSEMBLE)
-    for column, quantity, keys in (
-        ("teacher_accuracy", "teacher_accuracy", {}),
-        ("plurality_accuracy", "plurality_accuracy", {}),
-        ("lnmax_accuracy", "label_accuracy", _LABELS["lnmax"]),
-        ("immutable_accuracy", "label_accuracy", _LABELS["immutable"]),
-    ):
-        printed = published.of(NZC_2020).beside(frame, quantity, ["dataset", "teachers"], **keys)
-        frame[f"published_{column}"] = printed
-    return frame
+    paper, same = published.of(NZC_2020), ["dataset", "teachers"]
+    return frame.assign(
+        published_teacher_accuracy=paper.beside(frame, "teacher_accuracy", same),
+        published_plurality_accuracy=paper.beside(frame, "plurality_accuracy", same),
+        published_lnmax_accuracy=paper.beside(frame, "label_accuracy", same, **_LABELS["lnmax"]),
+        published_immutable_accuracy=paper.beside(frame, "label_accuracy", same, **_LABELS["immutable"]),
+    )
 
 
 _LNMAX, _NZC, _CLEAN = "LNMax γ = 0.05 labels %", "NZC labels %", "Clean labels %"
