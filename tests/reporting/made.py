@@ -144,29 +144,19 @@ def naming(clusters: int, accuracy: float, seed: int = 0, matched: float | None 
     return {**facts, "accuracy": accuracy, "accuracy_pool": accuracy, "matched_accuracy": matched}
 
 
-def write_naming(path: Path, made: dict[str, Any]) -> Path:
-    write_json(path, "name_clusters", made)
-    return path
-
-
-def write_private_model(path: Path, made: dict[str, Any], kind: str = "train_dpsgd") -> Path:
-    write_json(path, kind, made)
-    return path
-
-
-def _unused(folder: Path) -> Path:
+def models(folder: Path, *contents: Any, kind: str = "train_dpsgd") -> list[Path]:
+    """Write each of `contents`, such as private models, to a new file of this `kind` in `folder`; return the paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{len(list(folder.iterdir()))}.json"
+    paths = []
+    for content in contents:
+        paths.append(folder / f"{len(list(folder.iterdir()))}.json")
+        write_json(paths[-1], kind, content)
+    return paths
 
 
-def collected(folder: Path, *found: dict[str, Any]) -> list[Path]:
-    """Write these records to a new file in `folder`; return its path in a list."""
-    return [write_collected(_unused(folder), list(found))]
-
-
-def models(folder: Path, *found: dict[str, Any], kind: str = "train_dpsgd") -> list[Path]:
-    """Write each of these private models to a new file in `folder`; return the paths."""
-    return [write_private_model(_unused(folder), each, kind) for each in found]
+def collected(folder: Path, *records: dict[str, Any]) -> list[Path]:
+    """Write `records` to a new file in `folder`; return its path in a list."""
+    return models(folder, {"records": list(records)}, kind="collect")
 
 
 def costing(
@@ -251,7 +241,11 @@ def write_report(
 
 def draw(name: str, collected: Any = (), baselines: Any = (), audits: Any = (), models: Any = ()) -> Any:
     """Return the figure `name`, drawn from the records in these files."""
-    records = load_records(collected, baselines, audits, models)
+    return draw_records(name, load_records(collected, baselines, audits, models))
+
+
+def draw_records(name: str, records: Any) -> Any:
+    """Return the figure `name`, drawn from `records`."""
     with themed():
         figure = FIGURES.load(name)(records, PRINTED)
         figure.draw_without_rendering()

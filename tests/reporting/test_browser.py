@@ -70,7 +70,7 @@ _BAD = ("error", "warning")
 
 
 @each_way
-def test_asks_for_nothing_and_complains_of_nothing(opened, report, way):
+def test_page_requests_no_file_and_logs_no_error(opened, report, way):
     _, asked, faults = opened(way)
     assert [url for url in asked if not url.startswith(("data:", "blob:"))] == [report.as_uri()]
     assert faults == []
@@ -87,11 +87,11 @@ def test_every_figure_is_visible(opened, way):
         assert box["width"] > 200
         assert box["height"] > 60
         frame = figure.locator(".frame").bounding_box()
-        assert 0 <= frame["x"] <= frame["x"] + frame["width"] <= WAYS[way][0], "what is wider scrolls in its frame"
+        assert 0 <= frame["x"] <= frame["x"] + frame["width"] <= WAYS[way][0], "a wide figure scrolls in its frame"
 
 
 @each_way
-def test_nothing_keeps_anybody_from_reading_it(browser, report, way):
+def test_page_has_no_serious_accessibility_violation(browser, report, way):
     """Find no violation of axe-core's rules of serious or critical impact, long tables unfolded.
 
     Rows of a table are alike and axe is slow for thousands of cells, so only the wide page keeps all rows.
@@ -109,7 +109,7 @@ def test_nothing_keeps_anybody_from_reading_it(browser, report, way):
 
 
 @pytest.mark.parametrize("way", ["wide", "narrow"])
-def test_a_picture_that_is_wider_than_the_screen_says_that_it_scrolls(opened, way):
+def test_wide_figures_state_that_they_scroll(opened, way):
     page, _, _ = opened(way)
     said = "frame => getComputedStyle(frame, '::before').content.includes('sideways')"
     for frame in page.locator("figure .frame").all():
@@ -117,7 +117,7 @@ def test_a_picture_that_is_wider_than_the_screen_says_that_it_scrolls(opened, wa
         assert frame.evaluate(said) == wider
 
 
-def test_accuracies_are_in_sight_on_a_telephone(opened):
+def test_accuracies_are_visible_on_a_narrow_screen(opened):
     page, _, _ = opened("narrow")
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
     cells = page.locator("#table-utility-privacy td.main").all()
@@ -130,7 +130,7 @@ def test_accuracies_are_in_sight_on_a_telephone(opened):
 
 
 @pytest.mark.parametrize(("way", "wide"), [("wide", True), ("narrow", False)])
-def test_navigation_is_in_sight_and_folds_where_there_is_no_room(opened, way, wide):
+def test_navigation_stays_visible_and_folds_on_a_narrow_screen(opened, way, wide):
     page, _, _ = opened(way)
     assert page.locator("nav > ul").is_visible() == wide
     assert page.locator("nav summary").is_visible() != wide
@@ -139,7 +139,7 @@ def test_navigation_is_in_sight_and_folds_where_there_is_no_room(opened, way, wi
     page.evaluate("window.scrollTo(0, 0)")
 
 
-def test_what_is_folded_is_printed(opened):
+def test_folded_tables_are_printed(opened):
     page, _, _ = opened("in print")
     assert not page.locator("nav").is_visible()
     assert page.locator("#table-accountants table").bounding_box()["height"] > 50

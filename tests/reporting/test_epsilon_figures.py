@@ -11,7 +11,6 @@ from tests.reporting import made
 from patebench.core.bound import Bound, Kind
 from patebench.core.errors import ArtefactError
 from patebench.core.files import write_json
-from patebench.reporting.figures import FIGURES
 from patebench.reporting.style import is_empty
 from patebench.reporting.tables import TABLES
 
@@ -56,24 +55,24 @@ def test_epsilon_draws_lines_through_curves_and_markers_where_it_is_stated(tmp_p
 
 
 @pytest.mark.slow
-def test_an_infinite_epsilon_is_said_not_drawn(tmp_path):
+def test_an_infinite_epsilon_is_stated_as_text(tmp_path):
     facts = made.label_set(made.ensemble(), "lnmax", 0.05)
     records = made.costing(facts, 100, 0.9, math.inf)
     finite = made.bound_record(facts, 100, 5.8, "strong-composition", Kind.WORST_CASE)
     collected = made.collected(tmp_path, *records, finite)
     assert "ε = ∞ by PLD" in made.words(made.draw("epsilon", collected))
-    assert "∞" not in made.draw("frontier", collected).axes[0].get_xlabel(), "another accountant bounds it"
+    assert "∞" not in made.draw("frontier", collected).axes[0].get_xlabel(), "another accountant gives a finite ε"
     curve = {**records[1], "record": "curve", "queries": [1, 10, 100], "epsilon": ["inf"] * 3}
     later = made.bound_record(facts, 9000, math.inf, "pld", Kind.WORST_CASE)
     endless = made.collected(tmp_path, *records, later, curve)
-    assert "ε = ∞ by PLD" in made.words(made.draw("epsilon", endless)), "and nothing else"
+    assert "ε = ∞ by PLD" in made.words(made.draw("epsilon", endless)), "no finite ε is known"
     assert "ε = ∞: LNMax, T = 100 (90%)" in made.draw("frontier", endless).axes[0].get_xlabel()
     text, markdown, latex = made.forms("bounds", endless)
     assert (",inf," in text, "∞" in markdown, "∞" in latex) == (True, True, True)
 
 
 @pytest.mark.slow
-def test_of_many_label_sets_those_near_an_epsilon_of_one_are_drawn(tmp_path):
+def test_label_sets_with_epsilon_near_one_are_drawn(tmp_path):
     records = []
     for teachers in (10, 50, 100, 250):
         for mechanism, far, near in (("lnmax", 0.05, 0.2), ("gnmax", 10.0, 40.0)):
@@ -125,7 +124,7 @@ def audits(tmp_path):
     ]
 
 
-def test_the_least_of_each_kind_and_the_least_favourable_verdict(audits):
+def test_audit_table_has_the_smallest_epsilon_and_the_worst_verdict(audits):
     frame = made.table("audit", audits=audits)
     rows = {(row["mechanism"], row["queries"]): row for row in frame.to_dict("records")}
     assert len(rows) == 4
@@ -140,7 +139,7 @@ def test_the_least_of_each_kind_and_the_least_favourable_verdict(audits):
     assert is_empty(made.draw("audit"))
 
 
-def test_a_third_way_to_audit_has_its_column(audits):
+def test_a_further_audit_method_has_its_column(audits):
     records = made.load_records([], audits=audits)
     third = records.audits[records.audits["accountant"] == "audit-sampled"].assign(
         accountant="audit-trained", label="by_training", epsilon=0.5
@@ -151,11 +150,11 @@ def test_a_third_way_to_audit_has_its_column(audits):
     found = [column.title for column in table.shown(frame) if column.group == "Audited ε"]
     assert sorted(found) == ["by_training", "exact", "sampled"]
     assert frame["audited_lower: by_training"].tolist() == [0.5] * 4
-    assert "audited lower bound: by_training" in made.legend(FIGURES.load("audit")(records, PUBLISHED))
+    assert "audited lower bound: by_training" in made.legend(made.draw_records("audit", records))
 
 
 @pytest.mark.parametrize("violated", [True, False])
-def test_the_figure_marks_what_is_violated(audits, violated):
+def test_audit_figure_marks_violated_bounds(audits, violated):
     figure = made.draw("audit", audits=audits[: 1 + violated])
     one, many = figure.axes
     assert ("1 query" in one.get_title(), "100 queries" in many.get_title()) == (True, True)
@@ -174,7 +173,7 @@ def test_the_figure_marks_what_is_violated(audits, violated):
         assert sorted(drawn[1]) == sorted([1.0, 0.93, 0.92, 0.7])
 
 
-def test_settings_of_other_numbers_of_queries_have_a_block_of_their_own(tmp_path):
+def test_each_number_of_queries_has_its_own_panels(tmp_path):
     asked = {0.1: (1, 100), 0.2: (1, 286), 0.3: (1,)}
     paths = [
         audit(tmp_path / f"{gamma}.json", "lnmax", {"gamma": gamma}, dict.fromkeys(queries, (None, 1.0, 0.9, 0.9, 0.0)))
@@ -194,7 +193,7 @@ def test_a_damaged_audit_is_refused(audits):
         made.load_records([], [], audits)
 
 
-def test_accountants_side_by_side_by_hand(tmp_path):
+def test_accountants_by_hand(tmp_path):
     collected, baselines = made.known_students(tmp_path)
     facts = made.label_set(made.ensemble(), "lnmax", 0.05)
     tight = made.bound_record(facts, 100, 0.4, "rdp", Kind.DATA_DEPENDENT) | {"conversion": "tight"}
@@ -213,7 +212,7 @@ def test_accountants_side_by_side_by_hand(tmp_path):
     assert "exact per teacher" not in titles, "a column without any value is left out"
 
 
-def test_bounds_keep_all_that_makes_them_readable(tmp_path):
+def test_bounds_by_hand(tmp_path):
     frame = made.table("bounds", *made.known_students(tmp_path))
     assert len(frame) == 6
     moments = frame[frame["accountant"] == "moments"].iloc[0]

@@ -35,7 +35,7 @@ def row(frame, **facts):
     return found
 
 
-def test_of_each_method_the_setting_that_spends_most_of_an_epsilon(frame):
+def test_each_target_has_the_setting_with_the_largest_epsilon(frame):
     found = row(frame, way="gnmax")  # 2.0 for 100 queries, 6.32 for 1000
     assert math.isnan(found["epsilon_at_1"])
     assert found["epsilon_at_2"] == found["epsilon_at_4"] == pytest.approx(2.0)
@@ -47,10 +47,10 @@ def test_of_each_method_the_setting_that_spends_most_of_an_epsilon(frame):
     assert (found["system"], found["learner"], found["adjacency"]) == ("PATE", "supervised", "replace_teacher")
     headings, *_ = TABLES.load("equal-epsilon").rows(frame)
     assert "At ε ≤ 2: accuracy %" in headings
-    assert "At ε ≤ 0.1: accuracy %" not in headings, "nothing keeps it"
+    assert "At ε ≤ 0.1: accuracy %" not in headings, "no setting meets this target"
 
 
-def test_private_models_and_what_papers_print_stand_beside_them(frame):
+def test_private_models_and_published_models_are_rows(frame):
     found = row(frame, way="scratch")
     assert (found["accuracy_at_2_mean"], found["accuracy_at_8_mean"]) == (pytest.approx(0.92), 0.99)
     assert (found["adjacency"], found["kind"]) == ("add_or_remove_record", "worst_case")
@@ -69,7 +69,7 @@ def test_a_model_with_an_epsilon_for_both_changes_has_a_row_for_each(tmp_path):
     assert math.isnan(found["replace_record"]["epsilon_at_1"])
 
 
-def test_numbers_that_a_paper_prints_twice_and_otherwise_hide_none(tmp_path):
+def test_conflicting_published_numbers_have_separate_rows(tmp_path):
     """Use two tables of one study that differ on De et al. at the same ε; a number printed twice is one row."""
     frame = of_models(tmp_path, (8.0, 0.95, {"dataset": "cifar10"}))
     known = {"Table 8, De et al.": 0.7779, "Table 11, De et al.": 0.7874, "Order 0": 0.7168}
@@ -77,7 +77,7 @@ def test_numbers_that_a_paper_prints_twice_and_otherwise_hide_none(tmp_path):
         assert row(frame, learner=f"DP reproducibility 2024, {words}")["accuracy_at_8_mean"] == accuracy
 
 
-def test_models_of_other_settings_than_noise_are_other_methods(tmp_path):
+def test_models_with_different_settings_are_different_methods(tmp_path):
     """Use models with ε that differ by 1e-13, where one could hide the other."""
     made_up = [made.private_model(2.0)]  # it has no samples
     made_up.append(made.private_model(2.0, 0.5, form="noisy-knowledge") | {"private_model": "all-samples"})
@@ -102,7 +102,7 @@ def test_models_of_other_settings_than_noise_are_other_methods(tmp_path):
         ([("small-cnn", 20, 0.97), ("small-cnn", 100, 0.98)], {"T = 20": 0.97, "T = 100": 0.98}),
     ],
 )
-def test_students_of_other_teachers_or_numbers_of_free_queries_are_other_methods(tmp_path, students, found):
+def test_students_with_different_settings_are_different_methods(tmp_path, students, found):
     records = []
     for model, queries, accuracy in students:
         facts = made.label_set(made.ensemble() | {"model": model, "ensemble": f"of-{model}"}, "gnmax", 40)
@@ -122,11 +122,13 @@ def test_the_figure_draws_each_setting_once(frame):
     found = lines(frame, "one teacher’s shard")["GNMax, supervised (n = 250)"].lines[0]
     ours = row(frame, way="gnmax")
     heights = [ours["accuracy_at_2_mean"], ours["accuracy_at_8_mean"]]
-    assert found.get_xydata().T.tolist() == [pytest.approx([2.0, 0.2 * 1000**0.5]), heights], "not of each target"
+    assert found.get_xydata().T.tolist() == [pytest.approx([2.0, 0.2 * 1000**0.5]), heights], (
+        "one point per setting, not per target"
+    )
     assert "DP-SGD, scratch, tanh CNN" in lines(frame)
 
 
-def test_of_several_printed_networks_or_models_the_figure_shows_the_best_at_each_epsilon(frame, tmp_path):
+def test_figure_shows_the_best_published_model_at_each_epsilon(frame, tmp_path):
     """Leave points of different models unjoined."""
     found = lines(frame, "one teacher’s shard")["printed: DPMLBench 2023, PATE, best of 4 networks"]
     networks = frame[(frame["system"] == "PATE") & frame["learner"].str.startswith("DPMLBench")]
@@ -149,12 +151,12 @@ def of_models(folder, *models):
     return made.table("equal-epsilon", models=made.models(folder, *found))
 
 
-def test_what_we_measured_in_a_published_form_is_not_printed(tmp_path):
+def test_measured_models_in_published_form_are_not_published_values(tmp_path):
     words = lines(of_models(tmp_path, (0.9, 0.7, {"system": "Private-kNN", "form": "published"})))
     assert [name for name in words if "published" in name] == ["Private-kNN, published, tanh CNN"]
 
 
-def test_a_method_looks_the_same_in_every_panel_and_settings_have_panels_of_their_own(tmp_path):
+def test_a_method_has_one_style_in_all_panels(tmp_path):
     other = {"split": {"pool": 500, "test": None}}
     better, worse = {"model": "small-cnn"}, {"model": "tanh-cnn"}
     models = [(1.0, 0.9, better), (1.0, 0.8, worse), (1.0, 0.7, better | other), (1.0, 0.8, worse | other)]
@@ -167,7 +169,7 @@ def test_a_method_looks_the_same_in_every_panel_and_settings_have_panels_of_thei
         looks.append({name: _look(handle) for handle, name in zip(handles, words, strict=True)})
     assert {"printed: DP-SGD 2016, DP-SGD", "printed: DPMLBench 2023, DP-SGD, best of 4 networks"} < set(looks[0])
     assert looks[0] == looks[1]
-    assert len(set(looks[0].values())) == len(looks[0]), "and no two look alike"
+    assert len(set(looks[0].values())) == len(looks[0]), "all styles differ"
 
 
 def _look(handle):
@@ -175,7 +177,7 @@ def _look(handle):
     return line.get_color(), line.get_marker(), line.get_linestyle(), line.get_markersize()
 
 
-def test_an_accuracy_of_100_percent_is_drawn_and_no_bar_is_above(tmp_path):
+def test_an_accuracy_of_100_percent_is_drawn_below_the_limit(tmp_path):
     accuracies = enumerate((1.0, 0.8, 1.0))
     seeds = [(2.0, accuracy, {"seed": seed, "private_model": "one"}) for seed, accuracy in accuracies]
     found = of_models(tmp_path, *seeds, (2.0, 1.0, {"form": "linear"}))
@@ -186,7 +188,7 @@ def test_an_accuracy_of_100_percent_is_drawn_and_no_bar_is_above(tmp_path):
     assert segment[:, 1].max() == pytest.approx(1.0)
 
 
-def test_of_several_tables_the_setting_that_spends_most_stands_for_a_method(tmp_path):
+def test_joined_tables_keep_the_setting_with_the_largest_epsilon(tmp_path):
     a, b = of_models(tmp_path / "a", (0.5, 0.9, {})), of_models(tmp_path / "b", (1.0, 0.8, {}), (4.0, 0.7, {}))
     for tables in ([a, b], [b, a], [a, b, a]):
         one = row(join_tables(tables), learner="tanh-cnn", way="scratch")
@@ -212,7 +214,7 @@ OF_SHARDS = {"replace_teacher": 0.0858}
         ("small-cnn", "iid", 250, OF_SHARDS),
     ],
 )
-def test_epsilon_is_stated_in_each_unit_that_a_theorem_covers(tmp_path, model, partition, private_records, stated):
+def test_epsilon_is_stated_for_each_proven_unit(tmp_path, model, partition, private_records, stated):
     facts = made.label_set(made.ensemble() | {"model": model, "partition": partition}, "gnmax", 50)
     bound = made.bound_record(facts, 100, 0.0858, "gdp", Kind.WORST_CASE) | {"add_or_remove": 0.0586}
     student = made.student_record(facts, 100, 0.97) | {"private_records": private_records}
@@ -221,7 +223,7 @@ def test_epsilon_is_stated_in_each_unit_that_a_theorem_covers(tmp_path, model, p
     assert found.to_dict() == stated
 
 
-def test_tables_that_contradict_each_other_are_not_drawn(tmp_path):
+def test_contradicting_tables_are_refused(tmp_path):
     for name, accuracy in (("a", 0.9), ("b", 0.8)):
         of_models(tmp_path / name, (1.0, accuracy, {})).to_csv(tmp_path / f"{name}.csv", index=False)
     for names, fault in (("ab", "different accuracies of tanh-cnn"), ("c", "No such file")):
@@ -234,7 +236,7 @@ def own_lines(axis):
     return [line for line in axis.lines if line.get_linestyle() != "None"]
 
 
-def test_the_figure_of_the_readme_has_two_panels_of_few_lines_whose_points_are_cells_of_kept_tables():
+def test_readme_figure_shows_cells_of_kept_tables():
     with themed():
         axes = draw_headline(read_tables(KEPT), (1.97, 0.985)).axes
     assert len(axes) == 2

@@ -12,10 +12,10 @@ from patebench.core.files import write_json
 from patebench.reporting.frames import deviation, natural_key, sort_rows
 
 
-def test_a_forest_has_no_recipe_and_no_epochs(tmp_path):
+def test_a_random_forest_has_no_recipe_and_no_epochs(tmp_path):
     models = ("small-cnn", "random-forest", "a-model-of-another-package-that-is-gone")
     written = [made.ensemble_record(made.ensemble(model=model)) for model in models]
-    frame = made.load_records([made.write_collected(tmp_path / "c.json", written)]).ensembles
+    frame = made.load_records(made.collected(tmp_path, *written)).ensembles
     assert frame["recipe"].tolist() == ["modern", "", "modern"]
     assert frame["epochs"].fillna(0).tolist() == [50, 0, 50]
 
@@ -23,14 +23,14 @@ def test_a_forest_has_no_recipe_and_no_epochs(tmp_path):
 def test_a_private_model_has_a_record_for_each_bound(tmp_path):
     content = made.private_model(epsilon=2.0)
     content["bounds"].append({**content["bounds"][0], "accountant": "rdp", "epsilon": "inf"})
-    frame = made.load_records([], models=[made.write_private_model(tmp_path / "m.json", content)]).private_models
+    frame = made.load_records(models=made.models(tmp_path, content)).private_models
     assert frame["epsilon"].tolist() == [2.0, math.inf]
     assert frame["adjacency"].tolist() == ["add_or_remove_record"] * 2
     assert frame["setting"].tolist() == ["pool-9000"] * 2
     assert frame["teachers"].isna().all(), "DP-SGD has none"
 
 
-def test_equal_values_deviate_by_nothing_though_rounding_parts_them():
+def test_deviation_is_zero_for_values_that_differ_by_rounding():
     parted = pd.Series([5.8, math.nextafter(5.8, 6), 5.8])
     assert parted.std() > 0
     assert deviation(parted) == 0
@@ -40,7 +40,7 @@ def test_equal_values_deviate_by_nothing_though_rounding_parts_them():
     assert math.isnan(deviation(pd.Series([5.8])))
 
 
-def test_order_is_that_of_people():
+def test_rows_are_in_natural_order():
     noise = ["gamma-1", "gamma-0.05", "gamma-1e-05", "gamma-0.1", "sigma-40", "sigma-100"]
     frame = sort_rows(pd.DataFrame({"noise": sorted(noise)}), ["noise"])
     assert frame["noise"].tolist() == ["gamma-1e-05", "gamma-0.05", "gamma-0.1", "gamma-1", "sigma-40", "sigma-100"]
@@ -54,7 +54,7 @@ def _collected(path, **changes):
 
 def _private_model(path, **changes):
     content = {**made.private_model(), **changes}
-    return made.write_private_model(path, {key: value for key, value in content.items() if value is not ...})
+    write_json(path, "train_dpsgd", {key: value for key, value in content.items() if value is not ...})
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_refuses_a_damaged_file_or_record_in_one_line(tmp_path, write, fault):
     assert "\n" not in str(caught.value)
 
 
-def test_refuses_the_same_thing_twice(tmp_path):
+def test_refuses_duplicate_records(tmp_path):
     path = _collected(tmp_path / "collected.json")
     with pytest.raises(PatebenchError, match=r"records of kind ensemble are named mnist/seed-0_pool-9000/"):
         made.load_records([path, path])

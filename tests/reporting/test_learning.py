@@ -11,8 +11,7 @@ from tests.reporting import made
 from tests.reporting.made import cluster_student as student
 
 from patebench.core.errors import ArtefactError
-from patebench.reporting.figures import FIGURES
-from patebench.reporting.style import is_empty, themed
+from patebench.reporting.style import is_empty
 from patebench.reporting.tables import TABLES
 
 PUBLISHED = made.PRINTED
@@ -64,7 +63,7 @@ def table(tmp_path):
     return made.table("active-learning", files)
 
 
-def test_gains_are_over_random_queries_of_the_same_seed(table):
+def test_gain_is_relative_to_random_queries_of_the_same_seed(table):
     rows = {row["strategy"]: row for row in table.to_dict("records")}
     assert set(rows) == {"random", "least-confident", "siamese"}
     assert {row["queries"] for row in rows.values()} == {200}
@@ -76,7 +75,7 @@ def test_gains_are_over_random_queries_of_the_same_seed(table):
     assert (printed[0], pd.isna(printed[1])) == ("4–10", True)
 
 
-def test_first_rounds_are_compared_where_they_differ(tmp_path):
+def test_first_rounds_with_different_strategies_are_compared(tmp_path):
     records = [*made.records(), rounds(0, "random", 0.6)[0], rounds(0, "prototypes", 0.7, "prototypes")[0]]
     records[-1]["accuracy"] = 0.58
     built = made.table("active-learning", [made.write_collected(tmp_path / "c.json", records)])
@@ -109,7 +108,7 @@ def records(tmp_path):
     return made.load_records(files)
 
 
-def test_gains_are_over_the_plurality_of_the_same_seed_and_samples(records):
+def test_gain_is_relative_to_plurality_labels_of_the_same_seed(records):
     rows = TABLES.load("distillation").build(records, PUBLISHED).set_index(["labels", "temperature", "samples"])
     gains = rows["gain_mean"]
     assert gains["plurality", 1, 100] == gains["plurality", 1, 1000] == 0
@@ -120,28 +119,24 @@ def test_gains_are_over_the_plurality_of_the_same_seed_and_samples(records):
 
 
 def test_the_figure_has_a_line_for_each_kind_of_label(records):
-    with themed():
-        figure = FIGURES.load("distillation")(records, PUBLISHED)
-        figure.draw_without_rendering()
-    (axis,) = figure.axes
+    (axis,) = made.draw_records("distillation", records).axes
     lines = {bars.get_label(): bars.lines[0] for bars in axis.containers}
     assert list(lines) == ["plurality", "soft, T = 1", "soft, T = 5"]
     assert lines["soft, T = 1"].get_xydata().ravel() == pytest.approx([100, 0.58, 1000, 0.81])
     assert "n = 50" in axis.get_title()
 
 
-def test_nothing_shows_it_without_saying_that_it_is_not_private(records):
+def test_distillation_is_always_marked_as_not_private(records):
     table = TABLES.load("distillation")
     text = table.markdown(table.build(records, PUBLISHED))
     assert "not private" in text.splitlines()[0]
     assert all("∞" in line for line in text.splitlines()[2:])
-    with themed():
-        (axis,) = FIGURES.load("distillation")(records, PUBLISHED).axes
+    (axis,) = made.draw_records("distillation", records).axes
     assert "ε = ∞" in axis.get_xlabel()
     for kind in ("figures", "tables"):
         caption = (made.CAPTIONS / kind / "distillation.rst").read_text(encoding="utf-8")
         assert "of this is private" in caption.replace("\n", " ")
-    assert TABLES.load("utility-privacy").build(records, PUBLISHED).empty, "it stands beside no private student"
+    assert TABLES.load("utility-privacy").build(records, PUBLISHED).empty, "the table has private students only"
 
 
 def test_an_epsilon_of_a_distillation_cannot_be_omitted(tmp_path, records):
@@ -161,7 +156,7 @@ def test_gap_draws_mean_and_deviation(tmp_path):
     assert high - low == pytest.approx(2 * 0.004 / np.sqrt(2))
 
 
-def test_records_that_vote_by_themselves_are_no_part_of_figures_of_ensembles(tmp_path):
+def test_figures_of_ensembles_omit_voting_records(tmp_path):
     alone = made.ensemble_record(made.ensemble(teachers=60000, model="nearest-query"), 0.95)
     alone |= {"plurality_accuracy_test": None}
     trained = made.ensemble_record(made.ensemble(teachers=50), 0.95)
@@ -171,7 +166,7 @@ def test_records_that_vote_by_themselves_are_no_part_of_figures_of_ensembles(tmp
         assert "nearest-query" not in words
 
 
-def test_distances_are_for_runs_with_a_mechanism_or_a_data_set_of_the_paper(tmp_path):
+def test_distance_figure_needs_a_mechanism_or_data_set_of_the_paper(tmp_path):
     mine, mnist = (made.ensemble_record(made.ensemble(dataset)) for dataset in ("mine", "mnist"))
     assert is_empty(made.draw("distance", made.collected(tmp_path, mine)))
     assert not is_empty(made.draw("distance", made.collected(tmp_path, mine, mnist)))
@@ -194,7 +189,7 @@ def test_noisy_accuracy_draws_expectation_releases_and_the_published_point(tmp_p
     assert "2γ-DP" in axis.get_xlabel()
 
 
-def test_different_splits_and_epochs_are_told_apart_and_an_expectation_may_lack(tmp_path):
+def test_noisy_accuracy_separates_splits_and_epochs(tmp_path):
     facts = made.ensemble(teachers=10)
     split = {**facts, "split": "seed-0_pool-100", "setting": "pool-100"}
     longer = {**facts, "epochs": 99, "ensemble": "teachers-10_iid_small-cnn_modern_epochs-99"}
@@ -219,7 +214,7 @@ def points(axis: Any) -> dict[str, list[list[float]]]:
     return {name: np.round(points, 9).tolist() for name, points in found.items()}
 
 
-def test_each_noise_has_a_line_over_the_clusters_and_named_ones_have_theirs(tmp_path: Path) -> None:
+def test_clusters_figure_has_a_line_per_noise_and_for_named_clusters(tmp_path: Path) -> None:
     students = [student(accuracy, clusters=clusters) for clusters, accuracy in ((20, 0.9), (100, 0.95))]
     students += [student(0.8, clusters=clusters, sigma=200) for clusters in (20, 100)]
     alone = student(0.99, clusters=30, sigma=10)
@@ -230,27 +225,27 @@ def test_each_noise_has_a_line_over_the_clusters_and_named_ones_have_theirs(tmp_
         "k = 1, σ = 200, ε = 0.0200": [[20, 0.8], [100, 0.8]],
         "ε = 0: as many clusters named by true labels": [[20, 0.7], [100, 0.75]],
     }
-    assert list(points(axis))[1:] == ["k = 1, σ = 200, ε = 0.0200", "k = 1, σ = 50, ε = 0.0800"], "the least ε first"
+    assert list(points(axis))[1:] == ["k = 1, σ = 200, ε = 0.0200", "k = 1, σ = 50, ε = 0.0800"], "the smallest ε first"
     assert axis.get_title() == "MNIST · 600 teachers, nearest query\nstudent: supervised"
     (without,) = draw_students("clusters", tmp_path / "without", students).axes
     assert list(points(without)) == list(points(axis))[1:]
     assert [label.get_text() for label in axis.get_xticklabels()] == ["20", "100"]
 
 
-def test_pools_have_a_line_of_their_own_and_one_place_on_the_axis_is_no_figure(tmp_path: Path) -> None:
+def test_pool_figure_has_a_line_and_one_point_is_no_figure(tmp_path: Path) -> None:
     students = [student(accuracy, pool=pool) for pool, accuracy in ((1000, 0.9), (3000, 0.93), (9000, 0.99))]
     (axis,) = draw_students("pool", tmp_path, students).axes
     assert points(axis) == {"T = 50, k = 1, σ = 50, ε = 0.0800": [[1000, 0.9], [3000, 0.93], [9000, 0.99]]}
     assert all(is_empty(draw_students(name, tmp_path, [student(0.9)])) for name in ("clusters", "pool", "cap"))
 
 
-def test_caps_share_a_line_where_epsilon_is_the_same(tmp_path: Path) -> None:
+def test_cap_figure_has_a_line_per_epsilon(tmp_path: Path) -> None:
     students = [student(0.9, k=1, sigma=50), student(0.95, k=4, sigma=100), student(0.99, k=4, sigma=50)]
     (axis,) = draw_students("cap", tmp_path, students).axes
     assert points(axis) == {"ε = 0.0800": [[1, 0.9], [4, 0.95]]}
 
 
-def test_the_frontier_shows_what_public_data_alone_tell_apart(tmp_path: Path) -> None:
+def test_frontier_shows_the_accuracy_of_named_clusters(tmp_path: Path) -> None:
     namings = (made.naming(10, 0.6), made.naming(50, 0.8), made.naming(50, 0.82, seed=1))
     figure = draw_students("frontier", tmp_path, [student(0.9)], namings)
     (line,) = [each for each in figure.axes[0].get_lines() if str(each.get_label()).startswith("ε = 0")]

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from tests.reporting import made
-from tests.stages.labels import release_labels, state_bounds
+from tests.stages.labels import release_labels, state_bounds, write_votes
 
-from patebench.core.files import read_json, write_arrays, write_json
+from patebench.core.files import read_arrays, read_json, write_arrays, write_json
 from patebench.core.formats import TRUTH, VOTES
 from patebench.mechanisms.base import make_mechanism
 from patebench.reporting.tables import TABLES
@@ -25,9 +25,8 @@ def collected(tmp_path_factory):
     folder = tmp_path_factory.mktemp("local")
     truth = np.random.default_rng(0).integers(0, 3, size=40)
     voted = np.where(np.random.default_rng(1).random((8, 40)) < 0.8, truth, (truth + 1) % 3).astype(np.int16)
-    meta = {"partition": "p", "pool": "pool", "test": "t", "classes": 3, "chunks": ["c"]}
-    digest = write_arrays(folder / "votes.npz", VOTES, {"votes": voted, "test_votes": voted}, meta)
-    write_arrays(folder / "truth.npz", TRUTH, {"y": truth}, {"pool": "pool", "classes": 3})
+    digest = read_arrays(write_votes(folder / "votes.npz", voted, voted, classes=3), VOTES).digest
+    write_arrays(folder / "truth.npz", TRUTH, {"y": truth}, {"pool": "q", "classes": 3})
     facts = {"votes": digest, "classes": 3, "model": "small-cnn", "recipe": "modern", "epochs": 5, "partition": "iid"}
     gaps = {"gap_histogram": [0] * 9, "gap_mean": 0.5, "plurality_accuracy_pool": 0.9, "plurality_accuracy_test": 0.9}
     facts |= {"dataset": "toy", "split": {"pool": 40, "test": None}}
@@ -64,7 +63,7 @@ def test_labels_have_no_expectation_and_teachers_have_costs(collected):
     assert (costs[-1]["asked_most"], costs[-1]["basic_most"], costs[-1]["epsilon_least"]) == (20, 40.0, 0.5)
 
 
-def test_the_table_lists_least_median_and_most(collected):
+def test_teacher_costs_by_hand(collected):
     table = TABLES.load("teacher-costs")
     frame = table.build(made.load_records([collected]), PUBLISHED)
     assert len(frame) == 2 * len(SETTINGS)
@@ -76,7 +75,7 @@ def test_the_table_lists_least_median_and_most(collected):
     assert "| T_n·ε_n: most |" in table.markdown(frame)
 
 
-def test_infinite_costs_are_shown_so(tmp_path, collected):
+def test_infinite_costs_are_shown(tmp_path, collected):
     costs = next(each for each in read_json(collected, "collect")["records"] if each["record"] == "teacher_costs")
     made.write_collected(tmp_path / "c.json", [{**costs, "epsilon_most": "inf", "basic_most": "inf"}])
     table = TABLES.load("teacher-costs")

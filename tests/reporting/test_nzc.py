@@ -7,9 +7,7 @@ from tests.reporting import made
 
 from patebench.core.bound import Conversion, Kind
 from patebench.mechanisms import MECHANISMS
-from patebench.reporting.figures import FIGURES
 from patebench.reporting.published import NZC_2020
-from patebench.reporting.style import themed
 from patebench.reporting.tables import TABLES
 
 PUBLISHED = made.PRINTED
@@ -82,7 +80,7 @@ def records(tmp_path_factory):
     return made.load_records(made.collected(folder, *found), made.models(folder, *ceilings, kind="train_baseline"))
 
 
-def test_students_stand_with_what_is_claimed_and_what_is_true(records):
+def test_students_have_claimed_and_proven_epsilon(records):
     table = TABLES.load("nzc-students")
     frame = table.build(records, PUBLISHED)
     rows = {(row["teachers"], row["mechanism"]): row for row in frame.to_dict("records")}
@@ -106,13 +104,13 @@ def test_students_stand_with_what_is_claimed_and_what_is_true(records):
     assert "| ≈ 0 | 9.2e-08 | claimed | ∞ | ∞ |" in shown
 
 
-def test_a_mechanism_that_tests_stability_stands_beside_them(records, monkeypatch):
+def test_a_mechanism_that_tests_stability_is_compared(records, monkeypatch):
     monkeypatch.setattr(MECHANISMS.load("permute-and-flip"), "tests_stability", True)
     frame = TABLES.load("nzc-students").build(records, PUBLISHED)
     assert set(frame["mechanism"]) == {"immutable-lnmax", "gnmax", "lnmax", "permute-and-flip"}
 
 
-def test_ensembles_stand_with_labels_and_distances(records):
+def test_ensembles_by_hand(records):
     frame = TABLES.load("nzc-ensembles").build(records, PUBLISHED)
     few, many = frame.to_dict("records")
     assert (few["teachers"], many["teachers"]) == (5, 250)
@@ -131,13 +129,10 @@ def test_a_run_without_the_mechanism_has_empty_tables(tmp_path):
 
 
 def test_the_figure_has_the_shares_and_the_published_points(records):
-    with themed():
-        figure = FIGURES.load("distance")(records, PUBLISHED)
-        figure.draw_without_rendering()
-    accuracy, distances, over = figure.axes
+    accuracy, distances, over = made.draw_records("distance", records).axes
     (curve,) = (line for line in distances.get_lines() if line.get_label().startswith("MNIST"))
     assert curve.get_ydata()[:6] == pytest.approx([1, 0.98, 0.97, 0.94, 0.9, 0.9])
-    assert len(curve.get_xdata()) == 251, "the most teachers"
+    assert len(curve.get_xdata()) == 251, "the largest number of teachers"
     (bars,) = over.containers
     assert bars.lines[0].get_xydata().tolist() == [pytest.approx([5, 0.94]), pytest.approx([250, 0.94])]
     hollow = {tuple(point) for dots in accuracy.collections for point in getattr(dots, "get_offsets", list)().tolist()}

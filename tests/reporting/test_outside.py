@@ -12,7 +12,6 @@ from patebench.core.errors import ArtefactError
 from patebench.reporting import pages
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.frames import Records
-from patebench.reporting.style import themed
 from patebench.reporting.tables import TABLES
 
 PUBLISHED = made.PRINTED
@@ -57,7 +56,7 @@ def records(tmp_path: Path) -> Records:
     return made.load_records(made.collected(tmp_path, *found))
 
 
-def test_an_accountant_has_a_column_by_its_label_after_those_that_are_known(records: Records) -> None:
+def test_an_unknown_accountant_has_a_column_after_the_known_ones(records: Records) -> None:
     table = TABLES.load("accountants")
     frame = table.build(records, PUBLISHED)
     heads = [(column.group, column.title) for column in table.shown(frame) if column.group]
@@ -66,10 +65,9 @@ def test_an_accountant_has_a_column_by_its_label_after_those_that_are_known(reco
     assert heads == [*wanted, (leaky, "enumerated")]
     assert "| 4.00 | 1.50 | 1.75 | 0.50 |" in table.markdown(frame)
     assert "| zcdp |" in TABLES.load("bounds").markdown(TABLES.load("bounds").build(records, PUBLISHED))
-    with themed():
-        names = made.legend(FIGURES.load("epsilon")(records, PUBLISHED))
+    names = made.legend(made.draw_records("epsilon", records))
     assert {"zcdp", "name, less", "enumerated"} < set(names)
-    assert "sketch" not in names, "a variant is for the tables"
+    assert "sketch" not in names, "variants are only in tables"
 
 
 def test_mechanisms_methods_and_strategies_are_in_tables_and_figures(records: Records) -> None:
@@ -82,9 +80,8 @@ def test_mechanisms_methods_and_strategies_are_in_tables_and_figures(records: Re
     learning = TABLES.load("active-learning").build(records, PUBLISHED)
     gains = dict(zip(learning["strategy"], learning["gain_mean"], strict=True))
     assert gains == {"oracle": pytest.approx(0.1), "random": 0}
-    with themed():
-        assert {"diffusion", "supervised"} < set(made.legend(FIGURES.load("frontier")(records, PUBLISHED)))
-        assert "toy, diffusion (n = 250)" in made.legend(FIGURES.load("equal-epsilon")(records, PUBLISHED))
+    assert {"diffusion", "supervised"} < set(made.legend(made.draw_records("frontier", records)))
+    assert "toy, diffusion (n = 250)" in made.legend(made.draw_records("equal-epsilon", records))
 
 
 @pytest.fixture

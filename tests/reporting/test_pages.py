@@ -76,7 +76,7 @@ def page(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_loads_nothing_from_anywhere_and_links_to_files_beside_it_or_parts_of_it(page):
+def test_page_is_self_contained_and_its_links_exist(page):
     found = _Page(page)
     assert len(found.sources) == 1
     assert all(source.startswith("data:") for source in found.sources)
@@ -88,20 +88,20 @@ def test_loads_nothing_from_anywhere_and_links_to_files_beside_it_or_parts_of_it
     assert all(link[1:] in found.ids if link.startswith("#") else link in files for link in found.links)
     assert {"figures/gap.pdf", "tables/bounds.tex"} < set(found.links)
     assert len(found.alts) == len(FIGURES.names())
-    assert all(len(alt) > 60 for alt in found.alts), "words for who cannot see a figure"
+    assert all(len(alt) > 60 for alt in found.alts), "each figure has a text alternative"
 
 
-def test_sections_are_in_order_and_navigation_leads_to_each_on_wide_and_on_narrow_screens(page):
+def test_sections_and_navigation_are_in_order(page):
     wanted = ["found", "papers", "results", "audit", "accounting", "learning", "run"]
     assert [link[1:] for link in _Page(page).links if link[1:] in wanted][: 2 * len(wanted)] == wanted * 2
     places = [page.index(f'id="{name}"') for name in ("figure-equal-epsilon", *wanted[:3])]
-    assert places == sorted(places), "the headline figure stands first"
+    assert places == sorted(places), "the headline figure is first"
     assert page.count('id="figure-equal-epsilon"') == 1
     found = page[page.index('<ul class="found">') :].partition("</ul>")[0]
     assert 1 <= found.count("<li>") <= 5
 
 
-def test_a_paper_has_verdicts_tables_and_figures_in_one_place_and_what_was_not_measured_is_folded(page):
+def test_a_paper_has_one_section_with_verdicts_tables_and_figures(page):
     place = page[page.index('id="pate-2017"') : page.index('id="scalable-pate-2018"')]
     assert "printed numbers: " in place
     assert 'id="figure-noisy-accuracy"' in place
@@ -113,7 +113,7 @@ def test_a_paper_has_verdicts_tables_and_figures_in_one_place_and_what_was_not_m
     assert "reproduced</span>" in measured
     assert others.count("<details") == 1
     assert "patebench reproduce" in others
-    assert re.search(r'<a href="#pate-2017">PATE 2017</a> · ', page), "each paper is a click away"
+    assert re.search(r'<a href="#pate-2017">PATE 2017</a> · ', page), "the page links to each paper"
 
 
 def test_explains_every_kind_of_epsilon(page):
@@ -129,7 +129,7 @@ def test_shows_the_run_in_numbers(page):
     assert "96.10 ± 0.14" in page
     headline = page[page.index('id="table-utility-privacy"') :].partition("</section>")[0]
     assert "Recipe <b>modern</b>" in headline
-    assert headline.count("modern") == 1, "what is the same in all rows is said once"
+    assert headline.count("modern") == 1, "a value that is equal in all rows is shown once"
 
 
 def _found(*datasets, **student):
@@ -162,7 +162,7 @@ def test_findings_of_other_runs():
     ("accuracies", "epsilons", "best"),
     [([0.9, 0.8], [11.0, 9.0], (80, 9)), ([0.7, 0.8], [math.inf, 11.0], (80, 11)), ([0.7, 0.8], [9, 8], (80, 8))],
 )
-def test_the_best_student_has_an_epsilon_that_says_something_or_a_finite_one(accuracies, epsilons, best):
+def test_the_best_student_has_an_epsilon_that_is_not_weak_if_possible(accuracies, epsilons, best):
     student = {"accuracy_mean": accuracies, "worst_case_epsilon_mean": epsilons}
     found = _found("mnist", "mnist", **student, data_dependent_epsilon_mean=[1.0, 20.0])
     assert f"{best[0]}.00 % at a worst-case ε of {best[1]}.0 " in found
@@ -170,7 +170,7 @@ def test_the_best_student_has_an_epsilon_that_says_something_or_a_finite_one(acc
     assert "An ε above 10 is called weak: it gives little or no privacy (Ponomareva" in found
 
 
-def test_a_paper_states_what_its_own_accountant_says():
+def test_findings_name_the_accountant_of_the_data_dependent_epsilon():
     tightest = (("gnmax", "exact-per-teacher"), ("exponential", "exact-per-teacher"), ("of another package", "rdp"))
     own = {("gnmax", "rdp"): "the accountant of its paper"}
     for (mechanism, accountant), who in (own | dict.fromkeys(tightest, "the tightest accountant")).items():
@@ -193,13 +193,13 @@ _BROKEN = "The code of LNMax does not match its specification, so 1 bound may no
         (["disagrees"], _BROKEN),
     ],
 )
-def test_audits_count_only_bounds_that_they_could_contradict(verdicts, finding):
+def test_findings_count_audited_bounds(verdicts, finding):
     mechanisms = ["lnmax" if verdict == "disagrees" else "gnmax" for verdict in verdicts]
     audit = pd.DataFrame({"mechanism": mechanisms, "claim": None, "verdict": pd.Series(verdicts, dtype=object)})
     assert findings({"audit": audit}) == [finding]
 
 
-def test_words_of_the_user_are_escaped_and_a_long_table_is_linked_not_shown(tmp_path, monkeypatch):
+def test_user_text_is_escaped_and_long_tables_are_linked(tmp_path, monkeypatch):
     record = made.ensemble_record({**made.ensemble(), "model": "<script>alert(1)</script>"})
     collected = made.collected(tmp_path, record)
     text = _write(tmp_path, collected, [], ["gap"], ["ensembles"], config={"name": "<b>&", "seeds": [0]})
@@ -212,7 +212,7 @@ def test_words_of_the_user_are_escaped_and_a_long_table_is_linked_not_shown(tmp_
     assert "tables/ensembles.csv" in text
 
 
-def test_what_has_nothing_to_show_is_left_out(tmp_path):
+def test_empty_figures_and_tables_are_left_out(tmp_path):
     """Use a run without students, although its configuration has some."""
     earlier = [tmp_path / "tables" / name for name in ("audit.csv", "audit.tex", "mine.csv")]
     earlier[0].parent.mkdir()
@@ -289,7 +289,7 @@ def test_caption_marks(tmp_path):
 
 
 @pytest.mark.parametrize("registry", [FIGURES, TABLES], ids=lambda each: each.kind)
-def test_each_has_a_place_that_there_is(registry: Registry) -> None:
+def test_each_figure_and_table_has_a_section(registry: Registry) -> None:
     places = {name: registry.fact(name, "section", "further") for name in registry}
     assert set(places.values()) <= {*SECTIONS, *PAPERS}
     assert {name: section_of(registry, name) for name in registry} == places

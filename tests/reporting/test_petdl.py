@@ -8,8 +8,7 @@ import pytest
 from tests.reporting import made
 
 from patebench.core.bound import Bound, Kind
-from patebench.reporting.figures import FIGURES
-from patebench.reporting.style import is_empty, themed
+from patebench.reporting.style import is_empty
 from patebench.reporting.tables import TABLES
 from patebench.reporting.verdicts import Verdict, verdicts
 
@@ -48,7 +47,7 @@ def rows(found: Any) -> list[dict[str, Any]]:
     return TABLES.load("petdl").build(found, PUBLISHED).to_dict("records")
 
 
-def test_printed_values_stand_beside_the_students_that_they_are_of(tmp_path: Path) -> None:
+def test_published_values_are_in_rows_of_the_same_setting(tmp_path: Path) -> None:
     sizes = [student(teachers=n) for n in (2, 4)] + [student(compression=11.9), student(compression=3.0)]
     of_ten = [student(teachers=10), student(teachers=10, weighted=True), student("noisy-knowledge", teachers=10)]
     printed = {
@@ -66,13 +65,13 @@ def test_printed_values_stand_beside_the_students_that_they_are_of(tmp_path: Pat
     assert math.isnan(printed["noisy-knowledge", 10, 6.83, False][0])
 
 
-def test_an_accuracy_is_never_unsound_though_the_claim_beside_it_is(tmp_path: Path) -> None:
+def test_only_a_claimed_epsilon_can_be_unsound(tmp_path: Path) -> None:
     """Without a student at the printed ε, all of the setting count."""
     found = records(tmp_path, student(accuracy=0.95))
     frame = verdicts(found, PUBLISHED)
     judged = {each: _on(frame, "PET-DL (n = 4)", each)["verdict"].tolist() for each in ("student_accuracy", "epsilon")}
     assert judged == {"student_accuracy": [Verdict.SHORT], "epsilon": [Verdict.UNSOUND]}
-    assert is_empty(drawn(found)), "one student varies nothing"
+    assert is_empty(made.draw_records("petdl-ablations", found)), "one student has no varied setting"
     frame = verdicts(records(tmp_path / "other", student(stated=3.0, accuracy=0.98)), PUBLISHED)
     assert _on(frame, "PET-DL (n = 4)", "student_accuracy")["measured_mean"].tolist() == [0.98]
 
@@ -87,17 +86,12 @@ def test_rows_are_over_seeds_with_the_verdict(tmp_path: Path) -> None:
     assert "∞" in text
 
 
-def drawn(found: Any) -> Any:
-    with themed():
-        return FIGURES.load("petdl-ablations")(found, PUBLISHED)
-
-
-def test_a_panel_for_each_choice_that_was_varied_with_all_else_equal(tmp_path: Path) -> None:
+def test_each_varied_setting_has_a_panel(tmp_path: Path) -> None:
     two = (0, 1)
     batches = [student(batch=n, seed=s, accuracy=0.9 + s / 50, stated=1 + 10 / n) for n in (64, 128, 256) for s in two]
     sizes = [student(teachers=2, accuracy=0.8)]
     sound = [student("noisy-knowledge", noise=z, epsilon=e, stated=e) for z, e in ((80.0, 1.0), (10.0, 8.0))]
-    figure = drawn(records(tmp_path, *batches, *sizes, *sound))
+    figure = made.draw_records("petdl-ablations", records(tmp_path, *batches, *sizes, *sound))
     panels = {axis.get_title(): axis for axis in figure.axes if axis.get_visible()}
     assert set(panels) == {"MNIST: ε stated of the student", "MNIST: batch size", "MNIST: number of teachers n"}
     (line,) = panels["MNIST: batch size"].containers
@@ -109,7 +103,7 @@ def test_a_panel_for_each_choice_that_was_varied_with_all_else_equal(tmp_path: P
     assert line.lines[0].get_xydata()[:, 0].tolist() == [1, 8]
 
 
-def test_lines_of_several_numbers_of_teachers_look_different(tmp_path: Path) -> None:
+def test_lines_with_different_numbers_of_teachers_have_different_styles(tmp_path: Path) -> None:
     """Ignore the noise, which follows from a target ε, when distinguishing lines."""
     students = [
         student("noisy-knowledge", teachers=n, epsilon=target, stated=target, noise=samples / target, samples=samples)
@@ -117,7 +111,9 @@ def test_lines_of_several_numbers_of_teachers_look_different(tmp_path: Path) -> 
         for samples in (100, 1000)
         for target in (1.0, 8.0)
     ]
-    epsilon, *_ = (axis for axis in drawn(records(tmp_path, *students)).axes if axis.get_title())
+    epsilon, *_ = (
+        axis for axis in made.draw_records("petdl-ablations", records(tmp_path, *students)).axes if axis.get_title()
+    )
     lines = {each.get_label(): each for each in epsilon.containers}
     assert set(lines) == {
         *(f"noisy knowledge, n = {n}" for n in (4, 10)),
@@ -126,7 +122,7 @@ def test_lines_of_several_numbers_of_teachers_look_different(tmp_path: Path) -> 
     assert len({line[0].get_color() for line in lines.values()}) == 4
 
 
-def test_a_verdict_is_on_the_students_at_the_printed_epsilon(tmp_path: Path) -> None:
+def test_students_at_the_published_epsilon_are_compared(tmp_path: Path) -> None:
     """Use four teachers, for which 99.33 % is printed at ε = 1.21; other ε are ignored, other epochs are a setting."""
     usual = [student(seed=seed, accuracy=accuracy, epsilon=1.21) for seed, accuracy in ((0, 0.99), (1, 0.994))]
     others = [student(stated=13.5, noise=11.0, accuracy=0.5), student(stated=1.2, distillation_epochs=2, accuracy=0.97)]

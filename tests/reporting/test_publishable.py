@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from tests.reporting import made
 from tests.stages.digits import LOGISTIC, Digits
-from tests.stages.labels import draw_release, release_labels, state_bounds
+from tests.stages.labels import draw_release, release_labels, state_bounds, write_votes
 
 from patebench.config import validate
 from patebench.core.entropy import Entropy
 from patebench.core.errors import PatebenchError
-from patebench.core.files import read_arrays, read_json, write_arrays
-from patebench.core.formats import POOL, VOTES
+from patebench.core.files import read_arrays, read_json
+from patebench.core.formats import POOL
 from patebench.data.partitions import PARTITIONS
 from patebench.reporting.wording import epsilon_in_digits
 from patebench.stages import train_student
@@ -44,12 +44,11 @@ def release(digits: Digits, monkeypatch: pytest.MonkeyPatch) -> Release:
         votes = np.tile(np.arange(300) % CLASSES, (TEACHERS, 1))
         others = np.random.default_rng(private).integers(0, CLASSES, (TEACHERS // 2 - 1, 300))
         votes[: len(others)] = others
-        facts = {"partition": f"partition {private}", "pool": read_arrays(digits.pool, POOL).digest, "test": "t"}
-        facts |= {"classes": CLASSES, "chunks": [], "records": f"{private:064d}"}
+        facts = {"partition": f"partition {private}", "pool": read_arrays(digits.pool, POOL).digest}
+        facts |= {"records": f"{private:064d}"}
         facts |= {name: PARTITIONS.fact(strategy, name) for name in ("protects", "protection")}
         test_votes = np.random.default_rng(private).integers(0, CLASSES, (TEACHERS, 9))
-        arrays = {"votes": votes.astype(np.uint8), "test_votes": test_votes.astype(np.uint8)}
-        write_arrays(folder / "votes.npz", VOTES, arrays, facts)
+        write_votes(folder / "votes.npz", votes, test_votes, CLASSES, **facts)
         setting = {"mechanism": "gnmax", "parameters": {"sigma": 40.0}, **more}
         labels = draw_release(folder / "votes.npz", out=folder / "labels.npz", **setting)
         bounds = state_bounds(folder / "votes.npz", labels, (), folder / "bounds.json")
@@ -96,7 +95,7 @@ def test_other_private_records_with_the_same_labels_give_the_same_bytes(tmp_path
     assert pages[0] == pages[1]
 
 
-def test_it_states_what_may_be_published(tmp_path: Path, release: Release) -> None:
+def test_page_states_labels_epsilon_unit_and_students(tmp_path: Path, release: Release) -> None:
     files = release(tmp_path / "a", 0)
     written = page(tmp_path / "a", files)
     assert not re.findall(r'(?:href|src)="[^"#][^"]*"', written)
@@ -113,7 +112,7 @@ def test_it_states_what_may_be_published(tmp_path: Path, release: Release) -> No
     assert "data-dependent" not in text
 
 
-def test_releases_from_the_same_data_state_what_they_cost_together(tmp_path: Path, release: Release) -> None:
+def test_page_states_the_total_epsilon_of_releases(tmp_path: Path, release: Release) -> None:
     given = release(tmp_path / "a", 0, students=False)
     votes, ledger = tmp_path / "a" / "votes.npz", tmp_path / "ledger"
     limit = {"ledger": ledger, "ledger_budget": 9.0, "ledger_delta": 1e-5}
@@ -124,9 +123,7 @@ def test_releases_from_the_same_data_state_what_they_cost_together(tmp_path: Pat
     assert text.count("with ε = 9.00") == 0
 
 
-def test_it_says_that_an_owner_is_protected_and_that_a_budget_leaves_queries_without_answer(
-    tmp_path: Path, release: Release
-) -> None:
+def test_page_states_owner_protection_and_budget(tmp_path: Path, release: Release) -> None:
     files = release(tmp_path / "a", 0, strategy="hash-owners", students=False, budget=1.0, delta=1e-5)
     text = words(page(tmp_path, files))
     assert "so all records of one owner, replaced, added or removed, and the owner as a whole" in text
@@ -134,7 +131,7 @@ def test_it_says_that_an_owner_is_protected_and_that_a_budget_leaves_queries_wit
     assert "until the next one might exceed ε = 1 at δ = 1e-5; 74 were asked" in text
 
 
-def test_labels_from_a_seed_have_no_such_page(tmp_path: Path, digits: Digits, release: Release) -> None:
+def test_labels_from_a_seed_have_no_publishable_page(tmp_path: Path, digits: Digits, release: Release) -> None:
     files = release(tmp_path / "a", 0, students=False)
     seeded = release_labels(
         tmp_path / "a" / "votes.npz", "gnmax", {"sigma": 40.0}, tmp_path / "seeded.npz", seed=0, stream="s"
@@ -146,7 +143,7 @@ def test_labels_from_a_seed_have_no_such_page(tmp_path: Path, digits: Digits, re
     assert not (tmp_path / "publishable.html").exists()
 
 
-def test_the_report_of_a_release_separates_both(tmp_path: Path, release: Release) -> None:
+def test_report_of_a_release_marks_its_private_part(tmp_path: Path, release: Release) -> None:
     files = release(tmp_path / "a", 0, students=False)
     text = report(tmp_path, **files)
     public, mark, private = text.partition('<div class="private">')
@@ -159,14 +156,14 @@ def test_the_report_of_a_release_separates_both(tmp_path: Path, release: Release
 
 
 @pytest.mark.parametrize("shown", [TABLES, ("ensembles",)])
-def test_an_epsilon_to_publish_makes_it_the_page_of_a_release(tmp_path: Path, shown: tuple[str, ...]) -> None:
+def test_a_publishable_epsilon_marks_the_page_as_private(tmp_path: Path, shown: tuple[str, ...]) -> None:
     """Ignore the manifest: a publishable ε never appears with statistics of teachers without a warning."""
     public, mark, _ = report(tmp_path, mode="seeded", shown=shown).partition('<div class="private">')
     assert bool(mark) is ("do not publish" in public) is (shown == TABLES)
 
 
 @pytest.mark.parametrize("mode", ["release", "seeded"])
-def test_the_page_is_made_of_released_labels_and_public_files(mode: str) -> None:
+def test_publishable_page_reads_no_private_file(mode: str) -> None:
     students = [{"method": "supervised", "model": "logistic", "mechanisms": {"gnmax": {"sigma": 2}}}]
     experiment = {"dataset": "digits", "pool": 100, "ensembles": [{"teachers": 10, "model": "logistic"}]}
     experiment |= {"mechanisms": {"gnmax": {"sigma": 2}}, "accounting": {"delta": 1e-5}}

@@ -41,7 +41,7 @@ def test_holds_what_papers_print():
     assert {each.paper for each in values} <= set(OF_RECORDS)
 
 
-def test_lookup_finds_nothing_or_refuses_what_disagrees():
+def test_lookup_returns_none_or_refuses_conflicting_values():
     published = made.PRINTED
     assert published.lookup("epsilon", dataset="digits") is None
     with pytest.raises(PatebenchError, match=" differ: "):

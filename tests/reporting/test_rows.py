@@ -32,7 +32,7 @@ def test_a_student_by_hand(tmp_path, publishable):
     assert (row.public_data.use, row.public_data.samples) == ("queries", 100), "it learns from nothing else"
 
 
-def test_a_claim_without_proof_stands_beside_what_audits_found(tmp_path):
+def test_a_claimed_epsilon_is_no_worst_case_epsilon(tmp_path):
     broken = made.private_model(1.21, 0.99, "published") | {"system": "PET-DL", "audited": "inf"}
     broken["bounds"][0] |= {"kind": "claimed"}
     models = made.models(tmp_path, broken, made.private_model(0.998, 0.97))
@@ -42,10 +42,10 @@ def test_a_claim_without_proof_stands_beside_what_audits_found(tmp_path):
     row = found["DP-SGD"]
     assert (row.variant, row.accuracy.std) == ("scratch", None)
     assert (row.epsilon.recomputed, row.epsilon.worst_case, row.epsilon.reported) == (None, 0.998, [])
-    assert row.public_data.use == "not said", "and not what students use"
+    assert row.public_data.use == "not said", "private models have their own public data"
 
 
-def test_the_file_of_a_run_keeps_its_schema_and_no_two_rows_are_of_one_setting(tmp_path):
+def test_rows_match_the_schema_and_have_different_settings(tmp_path):
     jsonschema = pytest.importorskip("jsonschema")
     models = made.models(tmp_path / "models", made.private_model(math.inf, 0.97))
     out = tmp_path / "rows.json"

@@ -21,7 +21,7 @@ DEMSAR = np.array(
 )
 
 
-def test_paired_interval_is_that_of_all_resamples() -> None:
+def test_paired_interval_equals_that_of_all_resamples() -> None:
     """The 27 resamples of three pairs, in place of the random ones."""
     one, other = [0.90, 0.94, 0.95], [0.91, 0.96, 0.98]
     means = [np.mean(sample) for sample in itertools.product((0.01, 0.02, 0.03), repeat=3)]
@@ -30,7 +30,7 @@ def test_paired_interval_is_that_of_all_resamples() -> None:
     assert difference_interval(one, other, paired=True) == (low, high)
 
 
-def test_pairs_are_sharper_than_two_samples() -> None:
+def test_paired_interval_is_narrower() -> None:
     one, other = [0.90, 0.94, 0.95, 0.80], [0.91, 0.95, 0.96, 0.81]
     low, high = difference_interval(one, other, paired=True)
     assert (low, high) == pytest.approx((0.01, 0.01))

@@ -33,14 +33,14 @@ def orders(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FIGURES)
-def test_same_records_same_picture_without_dates(orders, name):
+def test_figures_do_not_depend_on_the_order_of_records(orders, name):
     with themed():
         one, other = (svg(FIGURES.load(name)(records, PUBLISHED)) for records in orders)
     assert one == other
     assert not re.search(r"http|<metadata|\d{4}-\d\d-\d\d", re.sub(r"base64,.*?\"", "", one))
 
 
-def test_the_same_thing_looks_the_same_everywhere_and_no_two_look_alike():
+def test_styles_are_fixed_and_distinct():
     fixed = mechanism_styles()
     assert line_styles(["gnmax", "x"], fixed)["gnmax"] == line_styles(["a", "gnmax"], fixed)["gnmax"] == fixed["gnmax"]
     assert set(KINDS) == set(Kind)
@@ -49,10 +49,10 @@ def test_the_same_thing_looks_the_same_everywhere_and_no_two_look_alike():
             assert len({getattr(style, look) for style in styles.values()}) == len(styles)
     all_ = line_styles([*fixed, "of a plug-in"], fixed)
     assert len({(style.color, style.marker) for style in all_.values()}) == len(fixed) + 1
-    assert BLACK not in {style.color for style in fixed.values()}, "as what papers print is drawn"
+    assert BLACK not in {style.color for style in fixed.values()}, "black is for published values"
 
 
-def test_files_have_no_date_and_a_curve_of_one_point_has_a_marker(tmp_path):
+def test_saved_files_have_no_date_and_single_points_have_markers(tmp_path):
     """Without a marker, a line through one point is invisible."""
     figure, (axis,) = panels([""])
     (one,) = axis.plot([1, float("nan")], [2, 3])
@@ -63,7 +63,7 @@ def test_files_have_no_date_and_a_curve_of_one_point_has_a_marker(tmp_path):
     assert not re.search(rb"CreationDate|ModDate|Producer", (tmp_path / "a.pdf").read_bytes())
 
 
-def test_words_of_a_panel_do_not_reach_into_the_next(tmp_path):
+def test_titles_and_labels_are_wrapped_to_their_panel(tmp_path):
     with themed():
         figure, axes = panels(["MNIST · nearest query, modern recipe · pool 9000, test 1000, inverted\nT = 50"] * 6)
         for axis in axes:
@@ -94,11 +94,8 @@ def test_any_subset_of_records_makes_every_figure(tmp_path, kinds):
     chosen = [record for record in made.records(teachers=50) if record["record"] in kinds]
     records = made.load_records([made.write_collected(tmp_path / "c.json", chosen)])
     for name in FIGURES:
-        with themed():
-            figure = FIGURES.load(name)(records, PUBLISHED)
-            figure.draw_without_rendering()
         needed = NEEDED[name]
-        assert is_empty(figure) == (needed is None or not needed <= set(kinds)), name
+        assert is_empty(made.draw_records(name, records)) == (needed is None or not needed <= set(kinds)), name
 
 
 @pytest.mark.parametrize("limits", [(4.0, 4.5), (3.1, 4.6), (1.02, 1.03), (0.9, 2.5), (1.0, 40.0)])

@@ -25,7 +25,7 @@ def orders(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
-def test_forms_are_of_one_shape_and_the_csv_reads_back_whatever_the_order_of_records(orders, name):
+def test_all_formats_have_equal_rows_for_any_order_of_records(orders, name):
     table = TABLES.load(name)
     frame, other = (table.build(records, PUBLISHED.of("PATE 2017", "NZC 2020")) for records in orders)
     text, markdown, latex = forms = [table.csv(frame), table.markdown(frame), table.latex(frame)]
@@ -61,14 +61,14 @@ def test_any_subset_of_records_makes_every_table(tmp_path, kinds):
         assert all((table.csv(frame), table.markdown(frame), table.latex(frame)))
 
 
-def test_an_epsilon_among_the_parameters_says_what_it_is_of() -> None:
+def test_parameter_words_qualify_epsilon() -> None:
     for name in MECHANISMS:
         kind = MECHANISMS.load(name)
         words = parameters_in_words(name, kind.example)
         assert words.count("ε of a") == ("epsilon" in kind.parameter_names()), words
 
 
-def test_rows_of_several_pools_say_of_which_they_are(tmp_path):
+def test_rows_of_several_pools_state_the_split(tmp_path):
     table, written = TABLES.load("utility-privacy"), []
     for pool in (9000, 1000):
         facts = made.ensemble() | {"split": f"seed-0_pool-{pool}", "setting": f"pool-{pool}", "pool": pool}
@@ -79,7 +79,7 @@ def test_rows_of_several_pools_say_of_which_they_are(tmp_path):
     assert "Split" not in table.rows(table.build(made.load_records(written[:1]), PUBLISHED))[0]
 
 
-def test_a_column_without_any_value_is_left_out_and_an_empty_table_keeps_all():
+def test_columns_without_values_are_left_out_unless_the_table_is_empty():
     table = Table(
         "T", (Column("a", "A"), Column("b", "B", "percent", deviation=True), Column("c", "C")), lambda *_: None
     )

@@ -80,7 +80,7 @@ def test_a_class_named_by_a_number_keeps_its_name_in_files(tmp_path: Path) -> No
     assert "classes “3” and “a, b” in 1 of 1 label set" in line
 
 
-def test_rows_hold_it_by_class(tmp_path: Path) -> None:
+def test_rows_contain_recall_by_class(tmp_path: Path) -> None:
     (row,) = rows(records(tmp_path, (0.714, 0.716)), made.PRINTED).rows
     assert row.accuracy.largest_class == pytest.approx(0.693)
     assert row.accuracy.recall == pytest.approx({"healthy": 0.97, "mild": 0.16, "severe": 0.0})
@@ -96,7 +96,7 @@ def test_two_runs_are_compared_class_by_class(tmp_path: Path) -> None:
     assert lines.loc["balanced accuracy of a student", "one"] == pytest.approx((0.55 + 1.16 / 3) / 2)
 
 
-def test_the_page_to_publish_shows_it_and_names_classes_without_a_label() -> None:
+def test_publishable_page_shows_recall_and_classes_without_a_label() -> None:
     learnt = Student(
         method="supervised", model="mlp", queries=3, labels=3, accuracy=0.7,
         largest_class=0.69, balanced_accuracy=0.4, recall={"healthy": 1.0, "mild": 0.2, "severe": 0.0},

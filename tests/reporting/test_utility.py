@@ -33,7 +33,7 @@ def test_utility_and_privacy_by_hand(tmp_path):
     assert published == [2.04, 0.98, 0.9918]
 
 
-def test_the_frontier_by_hand(tmp_path):
+def test_pareto_front_by_hand(tmp_path):
     """Use (ε, accuracy) pairs: (1, .95) and (3, .97) are on the frontier, (2, .94) and infinite ε are not."""
     records = []
     for sigma, epsilon, accuracy in ((80, 1.0, 0.95), (60, 2.0, 0.94), (40, 3.0, 0.97), (10, math.inf, 0.99)):
@@ -58,14 +58,14 @@ def test_private_models_by_hand(tmp_path):
     models = made.models(tmp_path, made.private_model(8.0), *two, *labelled)
     frame = made.table("private-models", [], baselines, models=models)
     first, second, third = frame.to_dict("records")
-    assert [each["epsilon_mean"] for each in (first, second)] == [2.0, 8.0], "as people sort"
+    assert [each["epsilon_mean"] for each in (first, second)] == [2.0, 8.0], "natural order"
     assert [each["seeds"] for each in (first, second)] == [2, 1]
     assert (first["accuracy_mean"], first["accuracy_std"]) == pytest.approx((0.92, 0.02 * math.sqrt(2)))
     assert first["baseline_accuracy_mean"] == pytest.approx(0.99)
     assert (first["kind"], first["adjacency"]) == ("worst_case", "add_or_remove_record")
     assert (first["system"], third["system"]) == ("DP-SGD", "Private-kNN")
     assert (third["answered_mean"], third["label_accuracy_mean"]) == (735, pytest.approx(0.97))
-    assert first["model_parameters"] == 26011, "the largest of its seeds"
+    assert first["model_parameters"] == 26011, "the largest over the seeds"
     assert math.isnan(first["answered_mean"])
     equal = made.table("equal-epsilon", models=models)
     for name, table in (("private-models", frame), ("equal-epsilon", equal)):
@@ -85,7 +85,7 @@ def test_a_single_seed_has_no_deviation_beside_others_that_have_one(tmp_path):
 
 
 @pytest.mark.parametrize(("dataset", "teachers"), [("digits", 250), ("mnist", 100)])
-def test_published_values_stand_only_beside_their_own_setting(tmp_path, dataset, teachers):
+def test_published_values_are_only_in_rows_of_the_same_setting(tmp_path, dataset, teachers):
     collected, baselines = made.files(tmp_path, (dataset,), (0,), (teachers,))
     records = made.load_records(collected, baselines)
     for name in ("utility-privacy", "ensembles", "noisy-accuracy"):
@@ -111,7 +111,7 @@ def frame(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return made.table("bits", collected, compared, models=made.models(tmp_path, model))
 
 
-def test_labels_of_clusters_stand_beside_as_many_named_ones(frame: Any) -> None:
+def test_cluster_students_are_compared_with_as_many_named_clusters(frame: Any) -> None:
     (row,) = frame[frame["teachers"] == 600].to_dict("records")
     assert (row["named_clusters"], row["seeds"]) == (50, 2)
     assert row["named_accuracy_mean"] == pytest.approx(0.91)
@@ -122,11 +122,11 @@ def test_labels_of_clusters_stand_beside_as_many_named_ones(frame: Any) -> None:
     assert (row["public_use"], row["public_samples"]) == ("features, queries, student", 9000)
 
 
-def test_all_others_stand_beside_the_most_clusters_and_say_what_they_used(frame: Any) -> None:
+def test_other_students_are_compared_with_the_most_clusters(frame: Any) -> None:
     assert set(frame.loc[frame["teachers"] != 600, "named_clusters"]) == {100}
     few = frame[(frame["teachers"] == 250) & (frame["queries"] == 100)]
     assert set(few["public_use"]) == {"queries"}
-    assert set(few["public_samples"]) == {100}, "a supervised student sees what it has labels of"
+    assert set(few["public_samples"]) == {100}, "a supervised student uses labelled samples only"
     (model,) = frame[frame["system"] == "DP-SGD"].to_dict("records")
     assert (model["public_use"], model["public_samples"], model["epsilon"]) == ("features", 9000, 1.0)
     assert model["encoder_data"] == "ImageNet"
@@ -135,7 +135,7 @@ def test_all_others_stand_beside_the_most_clusters_and_say_what_they_used(frame:
     assert data_seen({"encoder_data": "ImageNet", "features_data": "LAION"}, "queries") == "LAION"
 
 
-def test_records_that_vote_in_rounds_do_so_by_features_whatever_selected_their_queries(tmp_path: Path) -> None:
+def test_voting_records_use_features(tmp_path: Path) -> None:
     facts = made.ensemble(teachers=60000, model="nearest-query")
     of = made.label_set(facts, "gnmax", 40.0) | {"rounds": "a_b", "strategy": "least-confident", "round": 1}
     compared = made.models(tmp_path, made.naming(50, 0.9), kind="name_clusters")
@@ -144,7 +144,7 @@ def test_records_that_vote_in_rounds_do_so_by_features_whatever_selected_their_q
     assert (row["public_use"], row["public_samples"]) == ("features, queries", 9000)
 
 
-def test_the_best_that_public_data_tell_is_found(frame: Any) -> None:
+def test_finding_states_the_best_accuracy_of_public_data(frame: Any) -> None:
     """Ignore the same number of clusters by poorer features."""
     poorer = frame.assign(named_accuracy_mean=frame["named_accuracy_mean"] - 0.1, setting="pixels")
     for tables in ([frame, poorer], [poorer, frame]):
@@ -156,7 +156,7 @@ def test_without_named_clusters_there_is_nothing_to_compare(tmp_path: Path) -> N
     assert made.table("bits", *made.files(tmp_path)).empty
 
 
-def test_frontier_has_both_epsilons_the_published_points_and_the_baseline(tmp_path):
+def test_frontier_figure_by_hand(tmp_path):
     (axis,) = made.draw("frontier", *made.files(tmp_path, seeds=(0, 1), teachers=(250,))).axes
     points = [bars.lines[0] for bars in axis.containers]
     places = {(point.get_markerfacecolor(), *np.round(point.get_xydata()[0], 4)) for point in points}
@@ -168,7 +168,7 @@ def test_frontier_has_both_epsilons_the_published_points_and_the_baseline(tmp_pa
     assert made.lines(axis)["without privacy"].get_ydata()[0] == pytest.approx(0.9905)
 
 
-def test_private_models_stand_beside_the_students_and_also_alone(tmp_path):
+def test_frontier_shows_private_models_with_and_without_students(tmp_path):
     found = [(1.0, 0.95, "scratch"), (8.0, 0.98, "scratch"), (1.0, 0.97, "linear")]
     models = made.models(tmp_path / "models", *(made.private_model(*each) for each in found))
     for collected, baselines in (made.files(tmp_path, seeds=(0, 1), teachers=(250,)), ([], [])):
@@ -186,7 +186,7 @@ def test_private_models_stand_beside_the_students_and_also_alone(tmp_path):
         assert published >= {(8.0, 0.97), (1.2, 0.981), (2.93, 0.981), (1.0, 0.968), (0.47, 0.988)}
 
 
-def test_students_are_told_apart_and_those_of_selected_queries_are_at_what_these_cost(tmp_path):
+def test_frontier_distinguishes_methods_and_selected_queries(tmp_path):
     facts = made.label_set(made.ensemble(), "lnmax", 0.05)
     gan = made.student_record(facts, 100, 0.95) | {"method": "gan", "student": "gan_queries-100"}
     selected = made.selected_student_record(facts, 100, 0.96)
@@ -198,7 +198,7 @@ def test_students_are_told_apart_and_those_of_selected_queries_are_at_what_these
     assert {(5.8, 0.9), (5.8, 0.95), (4.8, 0.96)} <= points
 
 
-def test_of_several_parameters_those_that_differ_tell_them_apart(tmp_path):
+def test_frontier_notes_state_differing_parameters(tmp_path):
     records = []
     for sigma2, epsilon, accuracy in ((40.0, 2.0, 0.97), (80.0, 0.5, 0.9)):
         parameters = {"threshold": 200.0, "sigma1": 150.0, "sigma2": sigma2}
@@ -209,7 +209,7 @@ def test_of_several_parameters_those_that_differ_tell_them_apart(tmp_path):
     assert {"T = 100, σ₂ = 40", "T = 100, σ₂ = 80"} <= {text.get_text() for text in axis.texts}
 
 
-def test_a_student_without_a_data_dependent_epsilon_is_one_mark_of_its_mechanism(tmp_path):
+def test_a_student_without_a_data_dependent_epsilon_has_one_marker(tmp_path):
     records = made.costing(made.label_set(made.ensemble(), "lnmax", 0.05), 100, 0.9, 5.8)
     figure = made.draw("frontier", made.collected(tmp_path, *records))
     save(figure, tmp_path / "frontier.png")

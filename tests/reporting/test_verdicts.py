@@ -34,7 +34,7 @@ PATE = PUBLISHED.of("PATE 2017")
         ("epsilon_above", 8.03, 7.0, math.nan, Verdict.BETTER),
     ],
 )
-def test_what_is_reproduced(quantity, published, mean, deviation, verdict):
+def test_compare_at_the_limits_of_the_tolerance(quantity, published, mean, deviation, verdict):
     assert compare(quantity, published, mean, deviation) == verdict
 
 
@@ -82,10 +82,10 @@ def test_verdicts_by_hand(known_students):
     assert all(words[:2] == ["patebench", "reproduce"] and len(words) == 3 for words in quoted)
     nzc = _one(frame, paper="NZC 2020", row="MNIST LNMax (γ=20) 100 queries", quantity="student_accuracy")
     assert nzc["verdict"] == Verdict.BETTER  # it prints 63.5 %
-    assert set(frame["paper"]) == {"PATE 2017", "NZC 2020"}, "of other papers nothing was measured"
+    assert set(frame["paper"]) == {"PATE 2017", "NZC 2020"}, "no value of other papers was measured"
     assert len(_of(frame, paper="PATE 2017")) == len(PUBLISHED.of("PATE 2017").values)
     gaps = _of(frame, quantity="gap_share_below")
-    assert set(gaps["verdict"]) == {Verdict.NOT_COMPARABLE}, "it cannot be right, so none beats it"
+    assert set(gaps["verdict"]) == {Verdict.NOT_COMPARABLE}, "the printed share cannot be right"
     assert not frame.loc[frame["measured_mean"].isna(), "why"].eq("").any()
     counts = TABLES.load("papers").build(known_students, printed).set_index("paper").loc["PATE 2017"]
     assert counts[[str(each) for each in Verdict]].sum() == counts["printed"] == len(_of(frame, paper="PATE 2017"))
@@ -93,7 +93,7 @@ def test_verdicts_by_hand(known_students):
 
 
 @pytest.mark.slow
-def test_what_was_measured_on_a_copy_stands_beside_and_reproduces_nothing(tmp_path):
+def test_measurements_on_a_copy_reproduce_nothing(tmp_path):
     facts = made.label_set(made.ensemble("squeezed"), "lnmax", 0.05)
     records = _collected(tmp_path, made.student_record(facts, 100, 0.98))
     printed = read_published(made.PUBLISHED, {"squeezed": "mnist"}).of("PATE 2017")
@@ -107,11 +107,11 @@ def test_what_was_measured_on_a_copy_stands_beside_and_reproduces_nothing(tmp_pa
     counts = TABLES.load("papers").build(records, printed).set_index("paper").loc["PATE 2017"]
     assert counts["printed"] == len(PUBLISHED.of("PATE 2017").values), "no number counts twice"
     assert counts["reproduced"] == 0
-    assert verdicts(records, PATE).empty, "without the copy nothing was measured, so nothing is compared or runs"
+    assert verdicts(records, PATE).empty, "without the copy, no value was measured"
 
 
 @pytest.mark.parametrize("dataset", ["mnist", "squeezed"])
-def test_a_claim_below_what_is_exact_is_unsound_on_a_copy_too(tmp_path, dataset):
+def test_a_claim_below_the_exact_epsilon_is_unsound(tmp_path, dataset):
     parameters = {"c": 1e100, "gamma": 1e-10, "distance": 0.0}
     facts = made.ensemble(dataset) | made.WHOLE_POOL
     facts |= {"mechanism": "immutable-lnmax", "noise": "c-1e+100_gamma-1e-10_distance-0", "parameters": parameters}
@@ -126,7 +126,7 @@ def test_a_claim_below_what_is_exact_is_unsound_on_a_copy_too(tmp_path, dataset)
     assert (Verdict.NOT_COMPARABLE in accuracies) == (dataset == "squeezed")
 
 
-def test_a_copy_of_nothing_is_refused():
+def test_a_copy_of_an_unknown_data_set_is_refused():
     with pytest.raises(PatebenchError, match=r"cifar11.*did you mean 'cifar10'"):
         read_published(made.PUBLISHED, {"squeezed": "cifar11"})
 
@@ -168,7 +168,7 @@ def _students_of_two_noises(tmp_path):
         (_students_of_two_noises, AT_ONE, ["small-cnn, σ = 40", "small-cnn, σ = 41"]),
     ],
 )
-def test_settings_that_differ_in_anything_have_a_verdict_each(tmp_path, records, keys, ends):
+def test_different_settings_have_separate_verdicts(tmp_path, records, keys, ends):
     """Use settings that differ only in one field; averaging them would mix settings."""
     printed = PUBLISHED.of("DPMLBench 2023" if keys is AT_ONE else "PATE 2017")
     found = _of(verdicts(records(tmp_path), printed), dataset="mnist", **keys).dropna(subset="measured_mean")
@@ -177,7 +177,7 @@ def test_settings_that_differ_in_anything_have_a_verdict_each(tmp_path, records,
     assert list(found["measured_mean"]) == [0.80, 0.84]
 
 
-def test_private_models_are_compared_at_what_they_spend(tmp_path):
+def test_private_models_are_compared_at_the_published_epsilon(tmp_path):
     """Compare models at ε = 1.93 and 2.0 with the 67 % printed for CIFAR-10 at ε = 2, but not a model at ε = 1."""
     models = [
         made.private_model(epsilon, accuracy, dataset="cifar10", seed=seed)
@@ -193,20 +193,20 @@ def test_private_models_are_compared_at_what_they_spend(tmp_path):
     assert _one(mine, quantity="epsilon")["why"] == "chosen, and not found"
 
 
-def test_accuracies_at_an_epsilon_are_compared_with_students_whose_labels_cost_as_much(tmp_path):
+def test_students_are_compared_at_the_published_epsilon(tmp_path):
     facts, costly = (made.label_set(made.ensemble(), "gnmax", sigma) for sigma in (40, 20))
     student, bound = made.costing(facts, 100, 0.97, 0.95, "label")
     records = [student, bound, bound | {"delta": 1e-6}, *made.costing(costly, 100, 0.99, 1.2, "label")]
     frame = verdicts(_collected(tmp_path, *records), PUBLISHED.of("DPMLBench 2023"))
     found = _of(frame, **AT_ONE)
-    assert list(found["measured_mean"]) == [0.97, 0.97], "one setting at each δ, and not the expensive one"
+    assert list(found["measured_mean"]) == [0.97, 0.97], "one setting at each δ, without the student at ε = 1.2"
     assert set(found["verdict"]) == {Verdict.BETTER}
     assert list(found["seeds"]) == [1, 1]
     assert list(found["measured_std"].isna()) == [True, True], "one seed has no deviation"
     assert _one(frame, row="PATE on MNIST at ε = 8", column="VGG")["verdict"] == Verdict.NOT_RUN
 
 
-def test_what_no_configuration_can_run_says_why(tmp_path):
+def test_values_without_a_configuration_have_a_reason(tmp_path):
     parameters = {"threshold": 200.0, "sigma1": 150.0, "sigma2": 40.0}
     facts = made.ensemble() | made.WHOLE_POOL | {"mechanism": "confident-gnmax", "parameters": parameters}
     facts |= {"noise": "threshold-200_sigma1-150_sigma2-40"}
@@ -229,7 +229,7 @@ def test_private_knn_is_compared_with_its_published_form(tmp_path):
         assert (row["published"], row["measured_mean"], row["verdict"]) == (published, measured, Verdict.SHORT)
 
 
-def test_papers_tell_where_another_setting_fell_short(tmp_path):
+def test_papers_count_settings_that_fall_short(tmp_path):
     facts = made.label_set(made.ensemble(), "lnmax", 0.05)
     other = {"method": "gan", "student": "gan_queries-100"}
     learnt = [made.student_record(facts, 100, 0.98), made.student_record(facts, 100, 0.9) | other]
@@ -242,7 +242,7 @@ def test_papers_tell_where_another_setting_fell_short(tmp_path):
     assert "unsound (other settings fell short of 3)" in told  # one accuracy, printed in three places
 
 
-def test_results_are_counted_by_what_was_measured(tmp_path):
+def test_results_are_counted_by_measurement(tmp_path):
     """Count two equally accurate students as two results, and a private model compared with many numbers as one."""
     facts = made.label_set(made.ensemble(), "lnmax", 0.05)
     learnt = [made.student_record(facts, queries, 0.98) for queries in (100, 1000)]
@@ -256,9 +256,7 @@ def test_results_are_counted_by_what_was_measured(tmp_path):
     assert not [each for each in findings({"papers": tables["papers"]}) if " by 0 results" in each]
 
 
-def test_what_was_measured_comes_first_with_its_spread_and_what_a_paper_chose_last_by_its_own_words(
-    known_students, tmp_path
-):
+def test_measured_values_are_first_and_settings_of_papers_last(known_students, tmp_path):
     table = TABLES.load("verdicts").build(known_students, PATE)
     measured = table["measured"].notna()
     assert list(measured) == sorted(measured, reverse=True)

@@ -33,11 +33,11 @@ DIGITS = [
 
 
 @pytest.mark.parametrize(("epsilon", "bound", "audited"), DIGITS)
-def test_digits_of_a_bound_hold_and_those_of_an_audit_were_found(epsilon: float, bound: str, audited: str) -> None:
+def test_bounds_are_rounded_up_and_audits_down(epsilon: float, bound: str, audited: str) -> None:
     assert (epsilon_in_digits(epsilon), epsilon_in_digits(epsilon, at_least=True)) == (bound, audited)
 
 
-def test_numbers_in_words() -> None:
+def test_durations_parameters_and_counts_as_text() -> None:
     assert [duration(seconds) for seconds in (4.21, 59.97, 3720)] == ["4.2 s", "1 min 00 s", "1 h 02 min"]
     immutable = {"c": 1e100, "gamma": 1e-10, "distance": math.inf}
     assert parameters_in_words("immutable-lnmax", immutable) == "c = 1e100, γ = 1e-10, distance = ∞"

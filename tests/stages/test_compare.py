@@ -11,6 +11,7 @@ from tests.stages.commands import invoke
 
 from patebench.artefacts.records import PRIVATE_MODEL_KINDS
 from patebench.core.bound import Kind
+from patebench.core.files import write_json
 from patebench.reporting.significance import difference_interval
 from patebench.stages.compare import compare_records, differing_settings, unmatched
 
@@ -84,8 +85,8 @@ def test_settings_of_manifests():
 def test_private_models_namings_and_audits_are_compared(tmp_path, kind):
     for folder, accuracy, found in ((tmp_path / "one", 0.9, 0.5), (tmp_path / "other", 0.8, 0.75)):
         folder.mkdir()
-        made.write_private_model(folder / "model.json", made.private_model(accuracy=accuracy), kind)
-        made.write_naming(folder / "naming.json", made.naming(50, accuracy))
+        write_json(folder / "model.json", kind, made.private_model(accuracy=accuracy))
+        write_json(folder / "naming.json", "name_clusters", made.naming(50, accuracy))
         audit(folder / "audit.json", "lnmax", {"gamma": 0.5}, {100: (None, 25.0, 20.0, found, found)})
     rows = json.loads(invoke("compare", tmp_path / "one", tmp_path / "other", "--json").output)["compared"]
     differences = {row["what"]: row["difference"] for row in rows}
@@ -97,7 +98,7 @@ def test_private_models_namings_and_audits_are_compared(tmp_path, kind):
 
 
 def test_a_damaged_file_is_left_out_with_a_word(tmp_path):
-    made.write_private_model(tmp_path / "model.json", made.private_model())
+    write_json(tmp_path / "model.json", "train_dpsgd", made.private_model())
     (tmp_path / "collected.json").write_text("{", encoding="utf-8")
     said = invoke("compare", tmp_path, tmp_path).stderr
     assert f"{tmp_path}: skipped 1 file, foreign or damaged; see `patebench check`" in said
