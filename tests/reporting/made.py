@@ -262,6 +262,19 @@ def legend(figure: Any) -> list[str]:
     return [text.get_text() for each in figure.legends for text in each.get_texts()]
 
 
+def select(frame: Any, **keys: Any) -> Any:
+    """Return the rows of `frame` whose columns have the values `keys`."""
+    for name, value in keys.items():
+        frame = frame[frame[name] == value]
+    return frame
+
+
+def one(frame: Any, **keys: Any) -> dict[Any, Any]:
+    """Return the only row of `frame` whose columns have the values `keys`."""
+    (row,) = select(frame, **keys).to_dict("records")
+    return row
+
+
 def words(figure: Any) -> str:
     """Return the text in `figure`: in panels, legends and the titles of panels."""
     texts = [text.get_text() for axis in figure.axes for text in axis.texts]

@@ -14,8 +14,6 @@ from patebench.core.files import write_json
 from patebench.reporting.style import is_empty
 from patebench.reporting.tables import TABLES
 
-PUBLISHED = made.PRINTED
-
 
 def test_epsilon_shows_what_may_be_published(tmp_path):
     figure = made.draw("epsilon", *made.files(tmp_path, teachers=(250,)))
@@ -146,7 +144,7 @@ def test_a_further_audit_method_has_its_column(audits):
     )
     records = replace(records, audits=pd.concat([records.audits, third], ignore_index=True))
     table = TABLES.load("audit")
-    frame = table.build(records, PUBLISHED)
+    frame = table.build(records, made.PRINTED)
     found = [column.title for column in table.shown(frame) if column.group == "Audited ε"]
     assert sorted(found) == ["by_training", "exact", "sampled"]
     assert frame["audited_lower: by_training"].tolist() == [0.5] * 4

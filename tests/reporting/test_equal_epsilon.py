@@ -28,21 +28,14 @@ def frame(tmp_path_factory):
     return made.table("equal-epsilon", collected, baselines, models=models)
 
 
-def row(frame, **facts):
-    for name, value in facts.items():
-        frame = frame[frame[name] == value]
-    (found,) = frame.to_dict("records")
-    return found
-
-
 def test_each_target_has_the_setting_with_the_largest_epsilon(frame):
-    found = row(frame, way="gnmax")  # 2.0 for 100 queries, 6.32 for 1000
+    found = made.one(frame, way="gnmax")  # 2.0 for 100 queries, 6.32 for 1000
     assert math.isnan(found["epsilon_at_1"])
     assert found["epsilon_at_2"] == found["epsilon_at_4"] == pytest.approx(2.0)
     assert found["epsilon_at_8"] == pytest.approx(0.2 * 1000**0.5)
     assert found["accuracy_at_2_mean"] < found["accuracy_at_8_mean"]
     assert found["seeds_at_2"] == 2
-    found = row(frame, way="lnmax")  # 4.0 and 12.6
+    found = made.one(frame, way="lnmax")  # 4.0 and 12.6
     assert (math.isnan(found["epsilon_at_2"]), found["epsilon_at_8"]) == (True, pytest.approx(4.0))
     assert (found["system"], found["learner"], found["adjacency"]) == ("PATE", "supervised", "replace_teacher")
     headings, *_ = TABLES.load("equal-epsilon").rows(frame)
@@ -51,10 +44,10 @@ def test_each_target_has_the_setting_with_the_largest_epsilon(frame):
 
 
 def test_private_models_and_published_models_are_rows(frame):
-    found = row(frame, way="scratch")
+    found = made.one(frame, way="scratch")
     assert (found["accuracy_at_2_mean"], found["accuracy_at_8_mean"]) == (pytest.approx(0.92), 0.99)
     assert (found["adjacency"], found["kind"]) == ("add_or_remove_record", "worst_case")
-    printed = row(frame, learner="DP reproducibility 2024")
+    printed = made.one(frame, learner="DP reproducibility 2024")
     assert [printed[f"accuracy_at_{target}_mean"] for target in ("1", "4", "8")] == [0.968, 0.9827, 0.9851]
     assert printed["kind"] == "claimed"
 
@@ -74,7 +67,7 @@ def test_conflicting_published_numbers_have_separate_rows(tmp_path):
     frame = of_models(tmp_path, (8.0, 0.95, {"dataset": "cifar10"}))
     known = {"Table 8, De et al.": 0.7779, "Table 11, De et al.": 0.7874, "Order 0": 0.7168}
     for words, accuracy in known.items():
-        assert row(frame, learner=f"DP reproducibility 2024, {words}")["accuracy_at_8_mean"] == accuracy
+        assert made.one(frame, learner=f"DP reproducibility 2024, {words}")["accuracy_at_8_mean"] == accuracy
 
 
 def test_models_with_different_settings_are_different_methods(tmp_path):
@@ -86,10 +79,10 @@ def test_models_with_different_settings_are_different_methods(tmp_path):
         model["parameters"] |= {"samples": samples, "noise": 5 / epsilon, "epsilon": epsilon, "compression": None}
         made_up.append({**model, "private_model": f"samples-{samples}_epsilon-{epsilon:.3f}"})
     frame = made.table("equal-epsilon", models=made.models(tmp_path, *made_up))
-    few, many = (row(frame, learner=f"tanh-cnn, samples: {samples}") for samples in (100, 1000))
+    few, many = (made.one(frame, learner=f"tanh-cnn, samples: {samples}") for samples in (100, 1000))
     assert [few[f"accuracy_at_{target}_mean"] for target in (1, 8)] == [0.7, 0.7]
     assert [many[f"accuracy_at_{target}_mean"] for target in (1, 8)] == [0.6, 0.98]
-    assert row(frame, way="noisy-knowledge", learner="tanh-cnn")["accuracy_at_2_mean"] == 0.5
+    assert made.one(frame, way="noisy-knowledge", learner="tanh-cnn")["accuracy_at_2_mean"] == 0.5
 
 
 @pytest.mark.parametrize(
@@ -120,7 +113,7 @@ def lines(frame, unit="one added or removed record"):
 
 def test_the_figure_draws_each_setting_once(frame):
     found = lines(frame, "one teacher’s shard")["GNMax, supervised (n = 250)"].lines[0]
-    ours = row(frame, way="gnmax")
+    ours = made.one(frame, way="gnmax")
     heights = [ours["accuracy_at_2_mean"], ours["accuracy_at_8_mean"]]
     assert found.get_xydata().T.tolist() == [pytest.approx([2.0, 0.2 * 1000**0.5]), heights], (
         "one point per setting, not per target"
@@ -191,7 +184,7 @@ def test_an_accuracy_of_100_percent_is_drawn_below_the_limit(tmp_path):
 def test_joined_tables_keep_the_setting_with_the_largest_epsilon(tmp_path):
     a, b = of_models(tmp_path / "a", (0.5, 0.9, {})), of_models(tmp_path / "b", (1.0, 0.8, {}), (4.0, 0.7, {}))
     for tables in ([a, b], [b, a], [a, b, a]):
-        one = row(join_tables(tables), learner="tanh-cnn", way="scratch")
+        one = made.one(join_tables(tables), learner="tanh-cnn", way="scratch")
         found = [one[f"accuracy_at_{target:g}_mean"] for target in (0.5, 1, 2, 4, 8)]
         assert found == [0.9, 0.8, 0.8, 0.7, 0.7]
         assert math.isnan(one["accuracy_at_0.2_mean"])

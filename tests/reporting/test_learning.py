@@ -14,8 +14,6 @@ from patebench.core.errors import ArtefactError
 from patebench.reporting.style import is_empty
 from patebench.reporting.tables import TABLES
 
-PUBLISHED = made.PRINTED
-
 
 def test_ensembles_with_published_values(tmp_path):
     frame = made.table("ensembles", *made.files(tmp_path, ("mnist", "svhn"), seeds=(0, 2)))
@@ -109,7 +107,7 @@ def records(tmp_path):
 
 
 def test_gain_is_relative_to_plurality_labels_of_the_same_seed(records):
-    rows = TABLES.load("distillation").build(records, PUBLISHED).set_index(["labels", "temperature", "samples"])
+    rows = TABLES.load("distillation").build(records, made.PRINTED).set_index(["labels", "temperature", "samples"])
     gains = rows["gain_mean"]
     assert gains["plurality", 1, 100] == gains["plurality", 1, 1000] == 0
     found = [gains["soft", 1, 100], gains["soft", 5, 100], gains["soft", 5, 1000]]
@@ -128,7 +126,7 @@ def test_the_figure_has_a_line_for_each_kind_of_label(records):
 
 def test_distillation_is_always_marked_as_not_private(records):
     table = TABLES.load("distillation")
-    text = table.markdown(table.build(records, PUBLISHED))
+    text = table.markdown(table.build(records, made.PRINTED))
     assert "not private" in text.splitlines()[0]
     assert all("∞" in line for line in text.splitlines()[2:])
     (axis,) = made.draw_records("distillation", records).axes
@@ -136,7 +134,7 @@ def test_distillation_is_always_marked_as_not_private(records):
     for kind in ("figures", "tables"):
         caption = (made.CAPTIONS / kind / "distillation.rst").read_text(encoding="utf-8")
         assert "of this is private" in caption.replace("\n", " ")
-    assert TABLES.load("utility-privacy").build(records, PUBLISHED).empty, "the table has private students only"
+    assert TABLES.load("utility-privacy").build(records, made.PRINTED).empty, "the table has private students only"
 
 
 def test_an_epsilon_of_a_distillation_cannot_be_omitted(tmp_path, records):

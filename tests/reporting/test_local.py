@@ -11,7 +11,6 @@ from patebench.mechanisms.base import make_mechanism
 from patebench.reporting.tables import TABLES
 from patebench.stages.collect import run as collect
 
-PUBLISHED = made.PRINTED
 COMMON = {"unbiased": 0.0, "participation": 1.0, "spread": 1.0}
 SETTINGS = [
     ("truncated-geometric", {"epsilon": 2.0, **COMMON, "unbiased": 1.0}),
@@ -65,7 +64,7 @@ def test_labels_have_no_expectation_and_teachers_have_costs(collected):
 
 def test_teacher_costs_by_hand(collected):
     table = TABLES.load("teacher-costs")
-    frame = table.build(made.load_records([collected]), PUBLISHED)
+    frame = table.build(made.load_records([collected]), made.PRINTED)
     assert len(frame) == 2 * len(SETTINGS)
     (row,) = frame[(frame["noise"] == make_mechanism(*SETTINGS[-1]).slug) & (frame["queries"] == 40)].to_dict("records")
     assert row["asked_least_mean"] == row["asked_most_mean"] == 20
@@ -79,4 +78,4 @@ def test_infinite_costs_are_shown(tmp_path, collected):
     costs = next(each for each in read_json(collected, "collect")["records"] if each["record"] == "teacher_costs")
     made.write_collected(tmp_path / "c.json", [{**costs, "epsilon_most": "inf", "basic_most": "inf"}])
     table = TABLES.load("teacher-costs")
-    assert "∞" in table.markdown(table.build(made.load_records([tmp_path / "c.json"]), PUBLISHED))
+    assert "∞" in table.markdown(table.build(made.load_records([tmp_path / "c.json"]), made.PRINTED))

@@ -10,7 +10,6 @@ from patebench.mechanisms import MECHANISMS
 from patebench.reporting.published import NZC_2020
 from patebench.reporting.tables import TABLES
 
-PUBLISHED = made.PRINTED
 NZC = "c-1e+100_gamma-1e-10_distance-0"
 
 #: Copied from Table 1 of the paper: data set, teachers, noise, queries, ε, student.
@@ -27,7 +26,7 @@ TABLE_1 = [
 
 
 def test_holds_tables_1_to_3():
-    paper = PUBLISHED.of(NZC_2020)
+    paper = made.PRINTED.of(NZC_2020)
     for dataset, teachers, noise, queries, epsilon, student in TABLE_1:
         keys = {"dataset": dataset, "teachers": teachers, "noise": noise, "queries": queries}
         assert paper.lookup("epsilon", **keys) == epsilon, keys
@@ -82,7 +81,7 @@ def records(tmp_path_factory):
 
 def test_students_have_claimed_and_proven_epsilon(records):
     table = TABLES.load("nzc-students")
-    frame = table.build(records, PUBLISHED)
+    frame = table.build(records, made.PRINTED)
     rows = {(row["teachers"], row["mechanism"]): row for row in frame.to_dict("records")}
     assert set(rows) == {(n, name) for n in (5, 250) for name in ("immutable-lnmax", "gnmax", "lnmax")}
     claimed = rows[250, "immutable-lnmax"]
@@ -106,12 +105,12 @@ def test_students_have_claimed_and_proven_epsilon(records):
 
 def test_a_mechanism_that_tests_stability_is_compared(records, monkeypatch):
     monkeypatch.setattr(MECHANISMS.load("permute-and-flip"), "tests_stability", True)
-    frame = TABLES.load("nzc-students").build(records, PUBLISHED)
+    frame = TABLES.load("nzc-students").build(records, made.PRINTED)
     assert set(frame["mechanism"]) == {"immutable-lnmax", "gnmax", "lnmax", "permute-and-flip"}
 
 
 def test_ensembles_by_hand(records):
-    frame = TABLES.load("nzc-ensembles").build(records, PUBLISHED)
+    frame = TABLES.load("nzc-ensembles").build(records, made.PRINTED)
     few, many = frame.to_dict("records")
     assert (few["teachers"], many["teachers"]) == (5, 250)
     assert few["far_mean"] == many["far_mean"] == pytest.approx(0.94)

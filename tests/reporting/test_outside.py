@@ -14,7 +14,6 @@ from patebench.reporting.figures import FIGURES
 from patebench.reporting.frames import Records
 from patebench.reporting.tables import TABLES
 
-PUBLISHED = made.PRINTED
 MODULE = '''
 from matplotlib.figure import Figure
 from patebench.reporting.tables.table import Column, Table
@@ -58,13 +57,13 @@ def records(tmp_path: Path) -> Records:
 
 def test_an_unknown_accountant_has_a_column_after_the_known_ones(records: Records) -> None:
     table = TABLES.load("accountants")
-    frame = table.build(records, PUBLISHED)
+    frame = table.build(records, made.PRINTED)
     heads = [(column.group, column.title) for column in table.shown(frame) if column.group]
     sound, leaky = "ε, worst case, of fresh noise", "ε, data-dependent, not publishable"
     wanted = [(sound, "Gaussian DP, PLD"), (sound, "Concentrated DP, tight"), (sound, "name_less")]
     assert heads == [*wanted, (leaky, "enumerated")]
     assert "| 4.00 | 1.50 | 1.75 | 0.50 |" in table.markdown(frame)
-    assert "| zcdp |" in TABLES.load("bounds").markdown(TABLES.load("bounds").build(records, PUBLISHED))
+    assert "| zcdp |" in TABLES.load("bounds").markdown(TABLES.load("bounds").build(records, made.PRINTED))
     names = made.legend(made.draw_records("epsilon", records))
     assert {"zcdp", "name, less", "enumerated"} < set(names)
     assert "sketch" not in names, "variants are only in tables"
@@ -73,11 +72,11 @@ def test_an_unknown_accountant_has_a_column_after_the_known_ones(records: Record
 def test_mechanisms_methods_and_strategies_are_in_tables_and_figures(records: Records) -> None:
     for name in ("noisy-accuracy", "active-learning", "utility-privacy"):
         table = TABLES.load(name)
-        text = table.markdown(table.build(records, PUBLISHED))
+        text = table.markdown(table.build(records, made.PRINTED))
         assert "| toy | heat = 3 |" in text, name
     assert "| diffusion |" in text
     assert "oracle 50" in text
-    learning = TABLES.load("active-learning").build(records, PUBLISHED)
+    learning = TABLES.load("active-learning").build(records, made.PRINTED)
     gains = dict(zip(learning["strategy"], learning["gain_mean"], strict=True))
     assert gains == {"oracle": pytest.approx(0.1), "random": 0}
     assert {"diffusion", "supervised"} < set(made.legend(made.draw_records("frontier", records)))

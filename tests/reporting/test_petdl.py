@@ -14,6 +14,7 @@ from patebench.reporting.verdicts import Verdict, verdicts
 
 #: Verdicts on the numbers of all papers take seconds.
 PUBLISHED = made.PRINTED.of("PET-DL 2019")
+OF_FOUR = {"row": "PET-DL (n = 4)", "dataset": "mnist"}
 USUAL = {
     **{"hint_epochs": 2, "distillation_epochs": 20, "batch": 128, "noise": 20.0, "compression": 6.83, "samples": 9000},
     **{"weighted": False, "clip": 4.0, "hint_clip": 1.0, "temperature": 1.0, "learning_rate": 4e-3, "guided": None},
@@ -69,11 +70,14 @@ def test_only_a_claimed_epsilon_can_be_unsound(tmp_path: Path) -> None:
     """Without a student at the printed ε, all of the setting count."""
     found = records(tmp_path, student(accuracy=0.95))
     frame = verdicts(found, PUBLISHED)
-    judged = {each: _on(frame, "PET-DL (n = 4)", each)["verdict"].tolist() for each in ("student_accuracy", "epsilon")}
+    judged = {
+        each: made.select(frame, **OF_FOUR, quantity=each)["verdict"].tolist()
+        for each in ("student_accuracy", "epsilon")
+    }
     assert judged == {"student_accuracy": [Verdict.SHORT], "epsilon": [Verdict.UNSOUND]}
     assert is_empty(made.draw_records("petdl-ablations", found)), "one student has no varied setting"
     frame = verdicts(records(tmp_path / "other", student(stated=3.0, accuracy=0.98)), PUBLISHED)
-    assert _on(frame, "PET-DL (n = 4)", "student_accuracy")["measured_mean"].tolist() == [0.98]
+    assert made.select(frame, **OF_FOUR, quantity="student_accuracy")["measured_mean"].tolist() == [0.98]
 
 
 def test_rows_are_over_seeds_with_the_verdict(tmp_path: Path) -> None:
@@ -127,13 +131,9 @@ def test_students_at_the_published_epsilon_are_compared(tmp_path: Path) -> None:
     usual = [student(seed=seed, accuracy=accuracy, epsilon=1.21) for seed, accuracy in ((0, 0.99), (1, 0.994))]
     others = [student(stated=13.5, noise=11.0, accuracy=0.5), student(stated=1.2, distillation_epochs=2, accuracy=0.97)]
     frame = verdicts(records(tmp_path, *usual, *others), PUBLISHED)
-    (_, few), (_, accuracy) = _on(frame, "PET-DL (n = 4)", "student_accuracy").iterrows()
+    (_, few), (_, accuracy) = made.select(frame, **OF_FOUR, quantity="student_accuracy").iterrows()
     assert (accuracy["how"], accuracy["measured_mean"]) == ("conv, width 12, iid, 2 + 20 epochs", pytest.approx(0.992))
     assert (few["how"], few["measured_mean"]) == ("conv, width 12, iid, 2 + 2 epochs", 0.97)
     assert (accuracy["verdict"], few["verdict"]) == (Verdict.REPRODUCED, Verdict.SHORT)
-    claimed = _on(frame, "PET-DL (n = 4)", "epsilon")
+    claimed = made.select(frame, **OF_FOUR, quantity="epsilon")
     assert claimed["measured_mean"].tolist() == [1.2, pytest.approx(1.21)]
-
-
-def _on(frame: Any, row: str, quantity: str) -> Any:
-    return frame[(frame["row"] == row) & (frame["quantity"] == quantity) & (frame["dataset"] == "mnist")]

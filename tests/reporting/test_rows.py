@@ -12,14 +12,13 @@ from patebench.core.files import read_json, write_json
 from patebench.reporting.rows import Row, rows, schema, schema_text
 
 ROOT = Path(__file__).parents[2]
-PUBLISHED = made.PRINTED
 
 
 @pytest.mark.parametrize("publishable", [False, True])
 def test_a_student_by_hand(tmp_path, publishable):
     records = made.load_records(*made.known_students(tmp_path, (0, 1)))
     which = publishable & (records.bounds["accountant"] == "strong-composition")
-    (row,) = rows(replace(records, bounds=records.bounds.assign(publishable=which)), PUBLISHED).rows
+    (row,) = rows(replace(records, bounds=records.bounds.assign(publishable=which)), made.PRINTED).rows
     assert (row.method, row.variant, row.parameters, row.queries) == ("PATE", "lnmax", {"gamma": 0.05}, 100)
     assert (row.student, row.model, row.rounds, row.teachers, row.epochs) == ("supervised", "small-cnn", [], 250, 50)
     assert row.accuracy.mean == pytest.approx(0.975)
@@ -36,7 +35,7 @@ def test_a_claimed_epsilon_is_no_worst_case_epsilon(tmp_path):
     broken = made.private_model(1.21, 0.99, "published") | {"system": "PET-DL", "audited": "inf"}
     broken["bounds"][0] |= {"kind": "claimed"}
     models = made.models(tmp_path, broken, made.private_model(0.998, 0.97))
-    found = {row.method: row for row in rows(made.load_records(models=models), PUBLISHED).rows}
+    found = {row.method: row for row in rows(made.load_records(models=models), made.PRINTED).rows}
     costs = found["PET-DL"].epsilon
     assert (costs.recomputed, costs.worst_case, costs.audited) == (1.21, None, "inf")
     row = found["DP-SGD"]
@@ -49,7 +48,7 @@ def test_rows_match_the_schema_and_have_different_settings(tmp_path):
     jsonschema = pytest.importorskip("jsonschema")
     models = made.models(tmp_path / "models", made.private_model(math.inf, 0.97))
     out = tmp_path / "rows.json"
-    found = rows(made.load_records(*made.files(tmp_path), models=models), PUBLISHED)
+    found = rows(made.load_records(*made.files(tmp_path), models=models), made.PRINTED)
     write_json(out, "rows", found.model_dump(mode="json"))
     content = json.loads(out.read_text(encoding="utf-8"))
     validator = jsonschema.Draft202012Validator(schema())
@@ -60,7 +59,7 @@ def test_rows_match_the_schema_and_have_different_settings(tmp_path):
     keys = [row.model_dump_json(include=setting) for row in found.rows]
     assert len(set(keys)) == len(keys) > 5
     digits = made.collected(tmp_path, made.ensemble_record(made.ensemble("digits")))
-    assert rows(made.load_records(digits), PUBLISHED).rows == []
+    assert rows(made.load_records(digits), made.PRINTED).rows == []
 
 
 def test_the_schema_is_that_of_the_code():

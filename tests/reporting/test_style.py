@@ -21,8 +21,6 @@ from patebench.reporting.style import (
     themed,
 )
 
-PUBLISHED = made.PRINTED
-
 
 @pytest.fixture(scope="module")
 def orders(tmp_path_factory):
@@ -35,7 +33,7 @@ def orders(tmp_path_factory):
 @pytest.mark.parametrize("name", FIGURES)
 def test_figures_do_not_depend_on_the_order_of_records(orders, name):
     with themed():
-        one, other = (svg(FIGURES.load(name)(records, PUBLISHED)) for records in orders)
+        one, other = (svg(FIGURES.load(name)(records, made.PRINTED)) for records in orders)
     assert one == other
     assert not re.search(r"http|<metadata|\d{4}-\d\d-\d\d", re.sub(r"base64,.*?\"", "", one))
 

@@ -13,8 +13,6 @@ from patebench.reporting.tables import TABLES
 from patebench.reporting.tables.table import Column, Table
 from patebench.reporting.wording import parameters_in_words
 
-PUBLISHED = made.PRINTED
-
 
 @pytest.fixture(scope="module")
 def orders(tmp_path_factory):
@@ -27,7 +25,7 @@ def orders(tmp_path_factory):
 @pytest.mark.parametrize("name", TABLES)
 def test_all_formats_have_equal_rows_for_any_order_of_records(orders, name):
     table = TABLES.load(name)
-    frame, other = (table.build(records, PUBLISHED.of("PATE 2017", "NZC 2020")) for records in orders)
+    frame, other = (table.build(records, made.PRINTED.of("PATE 2017", "NZC 2020")) for records in orders)
     text, markdown, latex = forms = [table.csv(frame), table.markdown(frame), table.latex(frame)]
     assert forms == [table.csv(other), table.markdown(other), table.latex(other)]
     assert all("\r" not in form and form.endswith("\n") for form in forms)
@@ -57,7 +55,7 @@ def test_any_subset_of_records_makes_every_table(tmp_path, kinds):
     chosen = [record for record in made.records() if record["record"] in kinds]
     records = made.load_records([made.write_collected(tmp_path / "c.json", chosen)])
     for table in map(TABLES.load, TABLES):
-        frame = table.build(records, PUBLISHED.of("PATE 2017"))
+        frame = table.build(records, made.PRINTED.of("PATE 2017"))
         assert all((table.csv(frame), table.markdown(frame), table.latex(frame)))
 
 
@@ -74,9 +72,9 @@ def test_rows_of_several_pools_state_the_split(tmp_path):
         facts = made.ensemble() | {"split": f"seed-0_pool-{pool}", "setting": f"pool-{pool}", "pool": pool}
         of = made.label_set(facts, "gnmax", 40.0)
         written += made.collected(tmp_path, *made.costing(of, 100, 0.95, 2.0, "rdp"))
-    headings, *rows = table.rows(table.build(made.load_records(written), PUBLISHED))
+    headings, *rows = table.rows(table.build(made.load_records(written), made.PRINTED))
     assert {row[headings.index("Split")] for row in rows} == {"pool 9000", "pool 1000"}
-    assert "Split" not in table.rows(table.build(made.load_records(written[:1]), PUBLISHED))[0]
+    assert "Split" not in table.rows(table.build(made.load_records(written[:1]), made.PRINTED))[0]
 
 
 def test_columns_without_values_are_left_out_unless_the_table_is_empty():

@@ -15,8 +15,6 @@ from patebench.reporting.outcomes import data_seen, frontier, outcomes
 from patebench.reporting.style import mechanism_styles, save
 from patebench.reporting.tables import TABLES
 
-PUBLISHED = made.PRINTED
-
 
 def test_utility_and_privacy_by_hand(tmp_path):
     frame = made.table("utility-privacy", *made.known_students(tmp_path))
@@ -90,7 +88,7 @@ def test_published_values_are_only_in_rows_of_the_same_setting(tmp_path, dataset
     records = made.load_records(collected, baselines)
     for name in ("utility-privacy", "ensembles", "noisy-accuracy"):
         table = TABLES.load(name)
-        frame = table.build(records, PUBLISHED)
+        frame = table.build(records, made.PRINTED)
         published = frame[[column for column in frame.columns if column.startswith("published")]]
         assert len(published.columns) > 0
         assert published.isna().all(axis=None)

@@ -14,8 +14,7 @@ from patebench.reporting.tables import TABLES
 from patebench.reporting.verdicts import Verdict, compare, verdicts
 
 #: Verdicts on a thousand numbers take seconds, so most tests use one paper.
-PUBLISHED = made.PRINTED
-PATE = PUBLISHED.of("PATE 2017")
+PATE = made.PRINTED.of("PATE 2017")
 
 
 @pytest.mark.parametrize(
@@ -51,44 +50,35 @@ def _private_models(tmp_path, *models):
     return made.load_records(models=made.models(tmp_path, *models))
 
 
-def _of(frame, **keys):
-    for key, wanted in keys.items():
-        frame = frame[frame[key] == wanted]
-    return frame
-
-
-def _one(frame, **keys):
-    (row,) = _of(frame, **keys).to_dict("records")
-    return row
-
-
 AT_ONE = {"row": "PATE on MNIST at ε = 1", "column": "SimpleCNN"}
 FIGURE_4 = {"paper": "PATE 2017", "row": "MNIST 100 queries"}
 
 
 def test_verdicts_by_hand(known_students):
-    printed = PUBLISHED.of("PATE 2017", "NZC 2020", "DP-SGD 2016")
+    printed = made.PRINTED.of("PATE 2017", "NZC 2020", "DP-SGD 2016")
     frame = verdicts(known_students, printed)
-    student = _one(frame, **FIGURE_4, quantity="student_accuracy")
+    student = made.one(frame, **FIGURE_4, quantity="student_accuracy")
     assert student["measured_mean"] == pytest.approx((0.97 + 0.98 + 0.985) / 3)
     assert (student["seeds"], student["student"], student["verdict"]) == (3, "supervised", Verdict.REPRODUCED)
-    epsilon = _one(frame, **FIGURE_4, quantity="epsilon")
+    epsilon = made.one(frame, **FIGURE_4, quantity="epsilon")
     assert epsilon["measured_mean"] == pytest.approx(1.5)
     assert (epsilon["worst_case"], epsilon["exact"], epsilon["verdict"]) == (4.31, 0.5, Verdict.BETTER)
-    other = _one(frame, paper="PATE 2017", row="MNIST 1000 queries", quantity="epsilon")
+    other = made.one(frame, paper="PATE 2017", row="MNIST 1000 queries", quantity="epsilon")
     assert other["verdict"] == Verdict.NOT_RUN
     quoted = [shlex.split(why.partition(": ")[2]) for why in frame["why"] if ": patebench reproduce " in why]
     assert ["patebench", "reproduce", "PATE 2017, Figure 4, MNIST 1000 queries"] in quoted
     assert all(words[:2] == ["patebench", "reproduce"] and len(words) == 3 for words in quoted)
-    nzc = _one(frame, paper="NZC 2020", row="MNIST LNMax (γ=20) 100 queries", quantity="student_accuracy")
+    nzc = made.one(frame, paper="NZC 2020", row="MNIST LNMax (γ=20) 100 queries", quantity="student_accuracy")
     assert nzc["verdict"] == Verdict.BETTER  # it prints 63.5 %
     assert set(frame["paper"]) == {"PATE 2017", "NZC 2020"}, "no value of other papers was measured"
-    assert len(_of(frame, paper="PATE 2017")) == len(PUBLISHED.of("PATE 2017").values)
-    gaps = _of(frame, quantity="gap_share_below")
+    assert len(made.select(frame, paper="PATE 2017")) == len(made.PRINTED.of("PATE 2017").values)
+    gaps = made.select(frame, quantity="gap_share_below")
     assert set(gaps["verdict"]) == {Verdict.NOT_COMPARABLE}, "the printed share cannot be right"
     assert not frame.loc[frame["measured_mean"].isna(), "why"].eq("").any()
     counts = TABLES.load("papers").build(known_students, printed).set_index("paper").loc["PATE 2017"]
-    assert counts[[str(each) for each in Verdict]].sum() == counts["printed"] == len(_of(frame, paper="PATE 2017"))
+    assert (
+        counts[[str(each) for each in Verdict]].sum() == counts["printed"] == len(made.select(frame, paper="PATE 2017"))
+    )
     assert counts["reproduced"] == 7  # the accuracies of student and baseline in three places each, and 5.80
 
 
@@ -98,14 +88,14 @@ def test_measurements_on_a_copy_reproduce_nothing(tmp_path):
     records = _collected(tmp_path, made.student_record(facts, 100, 0.98))
     printed = read_published(made.PUBLISHED, {"squeezed": "mnist"}).of("PATE 2017")
     frame = verdicts(records, printed)
-    both = _of(frame, **FIGURE_4, quantity="student_accuracy").set_index("dataset")
+    both = made.select(frame, **FIGURE_4, quantity="student_accuracy").set_index("dataset")
     copy = both.loc["squeezed"]
     assert (copy["verdict"], copy["measured_mean"]) == (Verdict.NOT_COMPARABLE, 0.98)
     assert copy["why"] == "measured on squeezed, a changed copy of MNIST"
     assert both.loc["mnist", "verdict"] == Verdict.NOT_RUN
     assert len(frame) == len(verdicts(records, printed.with_copies({"other": "mnist"})))
     counts = TABLES.load("papers").build(records, printed).set_index("paper").loc["PATE 2017"]
-    assert counts["printed"] == len(PUBLISHED.of("PATE 2017").values), "no number counts twice"
+    assert counts["printed"] == len(made.PRINTED.of("PATE 2017").values), "no number counts twice"
     assert counts["reproduced"] == 0
     assert verdicts(records, PATE).empty, "without the copy, no value was measured"
 
@@ -119,7 +109,7 @@ def test_a_claim_below_the_exact_epsilon_is_unsound(tmp_path, dataset):
     exact = made.bound_record(facts, 9000, math.inf, "exact", Kind.DATA_DEPENDENT) | {"epsilon": "inf"}
     records = _collected(tmp_path, claimed, exact, made.student_record(facts, 9000, 0.95))
     frame = verdicts(records, read_published(made.PUBLISHED, {"squeezed": "mnist"}).of("NZC 2020"))
-    mine = _of(frame, row="MNIST NZC (c=1e^100 γ=1e^10)", dataset=dataset).set_index("quantity")
+    mine = made.select(frame, row="MNIST NZC (c=1e^100 γ=1e^10)", dataset=dataset).set_index("quantity")
     assert mine.loc["epsilon", "verdict"] == Verdict.UNSOUND
     assert mine.loc["epsilon", "why"] == "what is claimed loses at least ε = ∞"
     accuracies = set(mine.loc[["student_accuracy"], "verdict"])
@@ -170,8 +160,8 @@ def _students_of_two_noises(tmp_path):
 )
 def test_different_settings_have_separate_verdicts(tmp_path, records, keys, ends):
     """Use settings that differ only in one field; averaging them would mix settings."""
-    printed = PUBLISHED.of("DPMLBench 2023" if keys is AT_ONE else "PATE 2017")
-    found = _of(verdicts(records(tmp_path), printed), dataset="mnist", **keys).dropna(subset="measured_mean")
+    printed = made.PRINTED.of("DPMLBench 2023" if keys is AT_ONE else "PATE 2017")
+    found = made.select(verdicts(records(tmp_path), printed), dataset="mnist", **keys).dropna(subset="measured_mean")
     found = found.sort_values("how")
     assert [how.endswith(end) for how, end in zip(found["how"], ends, strict=True)] == [True, True], found["how"]
     assert list(found["measured_mean"]) == [0.80, 0.84]
@@ -184,38 +174,40 @@ def test_private_models_are_compared_at_the_published_epsilon(tmp_path):
         for epsilon, accuracies in ((1.93, (0.60, 0.61)), (2.0, (0.70, 0.71)), (1.0, (0.5, 0.5)))
         for seed, accuracy in enumerate(accuracies)
     ]
-    mine = _of(verdicts(_private_models(tmp_path, *models), PUBLISHED.of("DP-SGD 2016")), row="CIFAR-10 at ε = 2")
+    mine = made.select(
+        verdicts(_private_models(tmp_path, *models), made.PRINTED.of("DP-SGD 2016")), row="CIFAR-10 at ε = 2"
+    )
     found = mine.dropna(subset="measured_mean")
     assert [how.rpartition(", ")[2] for how in found["how"]] == ["ε = 1.93", "ε = 2"]
     assert list(found["measured_mean"]) == pytest.approx([0.605, 0.705])
     assert list(found["seeds"]) == [2, 2]
     assert list(found["verdict"]) == [Verdict.SHORT, Verdict.BETTER]
-    assert _one(mine, quantity="epsilon")["why"] == "chosen, and not found"
+    assert made.one(mine, quantity="epsilon")["why"] == "chosen, and not found"
 
 
 def test_students_are_compared_at_the_published_epsilon(tmp_path):
     facts, costly = (made.label_set(made.ensemble(), "gnmax", sigma) for sigma in (40, 20))
     student, bound = made.costing(facts, 100, 0.97, 0.95, "label")
     records = [student, bound, bound | {"delta": 1e-6}, *made.costing(costly, 100, 0.99, 1.2, "label")]
-    frame = verdicts(_collected(tmp_path, *records), PUBLISHED.of("DPMLBench 2023"))
-    found = _of(frame, **AT_ONE)
+    frame = verdicts(_collected(tmp_path, *records), made.PRINTED.of("DPMLBench 2023"))
+    found = made.select(frame, **AT_ONE)
     assert list(found["measured_mean"]) == [0.97, 0.97], "one setting at each δ, without the student at ε = 1.2"
     assert set(found["verdict"]) == {Verdict.BETTER}
     assert list(found["seeds"]) == [1, 1]
     assert list(found["measured_std"].isna()) == [True, True], "one seed has no deviation"
-    assert _one(frame, row="PATE on MNIST at ε = 8", column="VGG")["verdict"] == Verdict.NOT_RUN
+    assert made.one(frame, row="PATE on MNIST at ε = 8", column="VGG")["verdict"] == Verdict.NOT_RUN
 
 
 def test_values_without_a_configuration_have_a_reason(tmp_path):
     parameters = {"threshold": 200.0, "sigma1": 150.0, "sigma2": 40.0}
     facts = made.ensemble() | made.WHOLE_POOL | {"mechanism": "confident-gnmax", "parameters": parameters}
     facts |= {"noise": "threshold-200_sigma1-150_sigma2-40"}
-    frame = verdicts(_collected(tmp_path, made.student_record(facts, 640, 0.98)), PUBLISHED.of("Scalable PATE 2018"))
-    glyph = _of(frame, paper="Scalable PATE 2018", table="Table 1", dataset="glyph", quantity="answered")
+    frame = verdicts(_collected(tmp_path, made.student_record(facts, 640, 0.98)), made.PRINTED.of("Scalable PATE 2018"))
+    glyph = made.select(frame, paper="Scalable PATE 2018", table="Table 1", dataset="glyph", quantity="answered")
     assert set(glyph["verdict"]) == {Verdict.NOT_RUN}
     assert set(glyph["why"]) == {"the authors keep Glyph to themselves"}
-    frame = verdicts(_private_models(tmp_path, made.private_model(8.0)), PUBLISHED.of("DPMLBench 2023"))
-    found = _of(frame, row="DP-SGD on MNIST at ε = 100", quantity="accuracy_at_epsilon")
+    frame = verdicts(_private_models(tmp_path, made.private_model(8.0)), made.PRINTED.of("DPMLBench 2023"))
+    found = made.select(frame, row="DP-SGD on MNIST at ε = 100", quantity="accuracy_at_epsilon")
     assert set(found["why"]) == {"nothing here spends ε = 100, which says little of privacy"}
 
 
@@ -223,9 +215,9 @@ def test_private_knn_is_compared_with_its_published_form(tmp_path):
     claimed, proven = made.private_model(1.3, 0.97, "published"), made.private_model(0.9, 0.98, "sound")
     claimed["bounds"][0] |= {"kind": "claimed"}
     models = _private_models(tmp_path, *(each | {"system": "Private-kNN"} for each in (claimed, proven)))
-    frame = verdicts(models, PUBLISHED.of("Private-kNN 2020"))
+    frame = verdicts(models, made.PRINTED.of("Private-kNN 2020"))
     for quantity, published, measured in (("epsilon", 0.47, 1.3), ("private_model_accuracy", 0.988, 0.97)):
-        row = _one(frame, row="MNIST Private-kNN 735 queries", quantity=quantity)
+        row = made.one(frame, row="MNIST Private-kNN 735 queries", quantity=quantity)
         assert (row["published"], row["measured_mean"], row["verdict"]) == (published, measured, Verdict.SHORT)
 
 
@@ -250,7 +242,7 @@ def test_results_are_counted_by_measurement(tmp_path):
     assert frame["result"].nunique() == 2
     assert frame["result"].notna().sum() > 2  # several numbers, some quoted, are compared with each
     records = _private_models(tmp_path, made.private_model(8.0, 0.96))
-    printed = PUBLISHED.of("DP-SGD 2016", "DPMLBench 2023")
+    printed = made.PRINTED.of("DP-SGD 2016", "DPMLBench 2023")
     tables = {name: TABLES.load(name).build(records, printed) for name in ("papers", "verdicts")}
     assert tables["verdicts"]["result"].nunique() == 1
     assert not [each for each in findings({"papers": tables["papers"]}) if " by 0 results" in each]
@@ -262,7 +254,7 @@ def test_measured_values_are_first_and_settings_of_papers_last(known_students, t
     assert list(measured) == sorted(measured, reverse=True)
     row = table[table["row"] == "MNIST 100 queries"].set_index("what")["measured"]
     assert (row["epsilon"], row["student accuracy"]) == ("1.5 ± 0.1", "97.83 % ± 0.76")
-    assert set(table["what"].tail(3)) <= {value.column for value in PUBLISHED.of("PATE 2017").values}
+    assert set(table["what"].tail(3)) <= {value.column for value in made.PRINTED.of("PATE 2017").values}
     assert "setting" not in set(table["what"])
     empty = _collected(tmp_path, made.ensemble_record(made.ensemble("digits")))
     assert [len(TABLES.load(name).build(empty, PATE)) for name in ("papers", "verdicts")] == [0, 0]

@@ -197,7 +197,10 @@ def draw_audit(records: Records, published: Published) -> Figure:
     frame = AUDIT.build(records, published)
     if frame.empty:
         return empty()
-    frame = frame.assign(most=_most_queries(frame))
+    # T is the largest number of queries of the setting or, if it was audited for single queries only, of any setting.
+    subject = [*_BLOCK[:-1]]
+    of_setting = frame.groupby([*subject, *_ROW])["queries"].transform("max")
+    frame = frame.assign(most=of_setting.where(of_setting > 1, frame.groupby(subject)["queries"].transform("max")))
     marks = _scatter_styles(frame)
     values = frame[list(marks)].to_numpy(dtype=float)
     largest = float(np.max(values, initial=1.0, where=np.isfinite(values)))
@@ -239,18 +242,6 @@ def _setting_words(settings: list[tuple[Any, ...]]) -> list[str]:
         differing = differing_words(words) if len(words) > 1 else [", ".join(words[0])]
         labels |= {setting: f"{in_words(mechanism)}  {text}" for setting, text in zip(own, differing, strict=True)}
     return [labels[setting] for setting in settings]
-
-
-def _most_queries(frame: pd.DataFrame) -> "pd.Series[int]":
-    """Return, for each row of `frame`, the number of queries T that the right panel of `draw_audit` shows.
-
-    T is the largest number of queries that was audited with the row's mechanism and setting. If only single queries
-    were audited with them, T is the largest number audited with any mechanism for the row's data set, number of
-    teachers and δ.
-    """
-    beside = [*_BLOCK[:-1]]
-    of_row = frame.groupby([*beside, *_ROW])["queries"].transform("max")
-    return of_row.where(of_row > 1, frame.groupby(beside)["queries"].transform("max"))
 
 
 def _scatter_styles(frame: pd.DataFrame) -> dict[str, dict[str, Any]]:

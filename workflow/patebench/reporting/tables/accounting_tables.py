@@ -1,7 +1,6 @@
 """Tables of bounds by every accountant, of costs per teacher under local privacy, and of audits."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 
@@ -43,7 +42,9 @@ def build_accountants(records: Records, published: Published) -> pd.DataFrame:
     bounds = bounds.assign(heading=_headings(bounds)).dropna(subset="heading")
     for kind in _GROUPS:
         of_kind = bounds[bounds["kind"] == kind]
-        for heading in sorted(of_kind["heading"].unique(), key=_heading_key):
+        headings = set(of_kind["heading"])
+        known = [heading for heading in _ORDER if heading in headings]
+        for heading in (*known, *sorted(headings - set(known), key=natural_key)):
             field = f"{kind}{_OF}{heading}"
             chosen = of_kind[of_kind["heading"] == heading]
             tightest = over_seeds(smallest_epsilon(chosen, [*SUBJECT, "seed"], field), SUBJECT, [field])
@@ -78,14 +79,6 @@ def _headings(bounds: pd.DataFrame) -> "pd.Series[str]":
     stated = classic & (bounds["kind"] == Kind.DATA_DEPENDENT) & ~bounds["exact"]
     named: pd.Series[str] = labels.where(~stated, labels + _CLASSIC).where(~classic | stated)
     return named
-
-
-def _heading_key(heading: str) -> tuple[Any, ...]:
-    """Return a sort key of `heading`, the label of an accountant.
-
-    Headings in `_ORDER` come first, in that order. Other headings follow in natural order.
-    """
-    return (_ORDER.index(heading), ()) if heading in _ORDER else (len(_ORDER), natural_key(heading))
 
 
 ACCOUNTANTS = Table(
