@@ -59,8 +59,7 @@ def setup(tables: Tables) -> str:
     ensembles, label_sets = tables.get("ensembles"), tables.get("noisy-accuracy")
     if ensembles is None or ensembles.empty:
         return ""
-    measured = ensembles.get("plurality_accuracy_test_mean")  # missing for records, which only vote
-    trained = ensembles if measured is None else ensembles[measured.notna()]
+    trained = ensembles[ensembles["plurality_accuracy_test_mean"].notna()]  # private records only vote on queries
     others = ensembles.drop(trained.index)[["dataset", "teachers"]].drop_duplicates().sort_values("dataset")
     found = [f"{row['teachers']:,} private records of {in_words(row['dataset'])}" for row in others.to_dict("records")]
     if not trained.empty:

@@ -24,13 +24,7 @@ from patebench.reporting.outcomes import (
     public_use,
     stated_by_paper,
 )
-from patebench.reporting.published import (
-    PATE,
-    PETDL,
-    SYSTEMS,
-    Published,
-    Value,
-)
+from patebench.reporting.published import PATE, PETDL, SYSTEMS, Published, Value
 from patebench.reporting.wording import rounds_in_words
 
 #: An ε; strict JSON has no infinity.

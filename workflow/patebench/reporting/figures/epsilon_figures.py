@@ -28,13 +28,7 @@ from patebench.reporting.style import (
     panels,
 )
 from patebench.reporting.tables.accounting_tables import AUDIT, audit_methods
-from patebench.reporting.wording import (
-    delta_in_words,
-    differing_words,
-    in_words,
-    parameter_words,
-    parameters_in_words,
-)
+from patebench.reporting.wording import delta_in_words, differing_words, in_words, parameter_words, parameters_in_words
 
 _LABEL_SET = ["dataset", "split", "ensemble", "mechanism", "noise"]
 _PANEL = (*FAMILY, "teachers", "mechanism", "noise", "parameters", "delta")

@@ -92,10 +92,7 @@ UTILITY_PRIVACY = Table(
 )
 
 
-_MODEL_VALUES = [
-    *means_and_deviations(["epsilon", "add_or_remove", "answered", *_ACCURACIES, "seconds"]),
-    *_BALANCE,
-]
+_MODEL_VALUES = [*means_and_deviations(["epsilon", "add_or_remove", "answered", *_ACCURACIES, "seconds"]), *_BALANCE]
 
 
 def build_private_models(records: Records, published: Published) -> pd.DataFrame:
