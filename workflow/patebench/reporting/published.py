@@ -263,7 +263,8 @@ def _value(cells: list[str]) -> Value:
     return Value(
         **{name: cell[name] for name in ("paper", "version", "table", "row", "column", "quantity", "dataset")},
         value=value,
-        **counts,
+        teachers=counts["teachers"],
+        queries=counts["queries"],
         mechanism=cell["mechanism"] or None,
         parameters=_parameters(cell["parameters"]) if cell["parameters"] else None,
         delta=delta,
