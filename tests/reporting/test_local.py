@@ -24,7 +24,7 @@ def collected(tmp_path_factory):
     folder = tmp_path_factory.mktemp("local")
     truth = np.random.default_rng(0).integers(0, 3, size=40)
     voted = np.where(np.random.default_rng(1).random((8, 40)) < 0.8, truth, (truth + 1) % 3).astype(np.int16)
-    digest = read_arrays(write_votes(folder / "votes.npz", voted, voted, classes=3), VOTES).digest
+    digest = read_arrays(write_votes(folder / "votes.npz", voted, classes=3), VOTES).digest
     write_arrays(folder / "truth.npz", TRUTH, {"y": truth}, {"pool": "q", "classes": 3})
     facts = {"votes": digest, "classes": 3, "model": "small-cnn", "recipe": "modern", "epochs": 5, "partition": "iid"}
     gaps = {"gap_histogram": [0] * 9, "gap_mean": 0.5, "plurality_accuracy_pool": 0.9, "plurality_accuracy_test": 0.9}

@@ -47,8 +47,7 @@ def release(digits: Digits, monkeypatch: pytest.MonkeyPatch) -> Release:
         facts = {"partition": f"partition {private}", "pool": read_arrays(digits.pool, POOL).digest}
         facts |= {"records": f"{private:064d}"}
         facts |= {name: PARTITIONS.fact(strategy, name) for name in ("protects", "protection")}
-        test_votes = np.random.default_rng(private).integers(0, CLASSES, (TEACHERS, 9))
-        write_votes(folder / "votes.npz", votes, test_votes, CLASSES, **facts)
+        write_votes(folder / "votes.npz", votes, CLASSES, **facts)
         setting = {"mechanism": "gnmax", "parameters": {"sigma": 40.0}, **more}
         labels = draw_release(folder / "votes.npz", out=folder / "labels.npz", **setting)
         bounds = state_bounds(folder / "votes.npz", labels, (), folder / "bounds.json")
