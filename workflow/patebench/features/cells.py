@@ -61,23 +61,23 @@ def nearest(vectors: NDArray[np.floating], centres: Array) -> NDArray[np.intp]:
     is exact in any order, so the result for a vector does not depend on other vectors.
     """
     result = np.empty(len(vectors), dtype=np.intp)
-    for rows, distance in _block_distances(vectors, centres):
+    for rows, distance in squared_distances(vectors, centres):
         result[rows] = np.argmin(distance, axis=1)
     return result
 
 
-def _block_distances(vectors: NDArray[np.floating], points: NDArray[np.floating]) -> Iterator[tuple[slice, Array]]:
+def squared_distances(vectors: NDArray[np.floating], points: NDArray[np.floating]) -> Iterator[tuple[slice, Array]]:
     """Yield, for consecutive blocks of rows of `vectors`, the rows as a slice and their squared distances to `points`.
 
-    Distances are (rows, points), in squared units of the grid (`on_grid`). The squared norm of each vector is
-    subtracted from its distances, as it does not change which points are nearest.
+    Distances are (rows, points), in squared units of the grid (`on_grid`).
     """
     points = on_grid(points)
     square = np.square(points).sum(axis=1)
     block = max(1, _CELLS // len(points))
     for start in range(0, len(vectors), block):
         rows = slice(start, start + block)
-        yield rows, square - 2 * (on_grid(vectors[rows]) @ points.T)
+        own = on_grid(vectors[rows])
+        yield rows, np.square(own).sum(axis=1)[:, None] + square - 2 * (own @ points.T)
 
 
 def queries_voted_on(
@@ -110,7 +110,7 @@ def nearest_several(vectors: NDArray[np.floating], points: NDArray[np.floating],
     vector and the points, as in `nearest`.
     """
     result = np.empty((len(vectors), count), dtype=np.intp)
-    for rows, distance in _block_distances(vectors, points):
+    for rows, distance in squared_distances(vectors, points):
         result[rows] = np.argpartition(distance, count - 1, axis=1)[:, :count]
     return result
 

@@ -21,8 +21,8 @@ from patebench.baselines.on_features.feature_method import (
     PrivateRecords,
     linear_scores,
 )
-from patebench.baselines.on_features.feature_sums import UNIT, Units, blocks, class_sums
-from patebench.features.cells import on_grid
+from patebench.baselines.on_features.feature_sums import UNIT, Units, class_sums
+from patebench.features.cells import squared_distances
 
 #: Budget of a record: the squared L2 norm of all its votes together, with a margin for rounding.
 _BUDGET = 1 - 1e-9
@@ -44,26 +44,19 @@ class IndividualNearest(GaussianSums):
 
     def fit(self, private: PrivateRecords, pool: Array, classes: int, rng: np.random.Generator) -> Fitted:
         query_positions = rng.permutation(len(pool))[: self.queries]
-        squared_distances = _squared_distances(pool, pool[query_positions])
+        queries = pool[query_positions]
+        of_pool = np.concatenate([distances for _, distances in squared_distances(pool, queries)])
         rank = min(self.neighbours, len(pool) - 1)
-        squared_radii = np.maximum(np.partition(squared_distances, rank, axis=0)[rank], 1.0)
+        squared_radii = np.maximum(np.partition(of_pool, rank, axis=0)[rank], 1.0)
         # At this scale, an average sample of the pool would use up its budget.
-        scale = len(pool) ** 0.5 / np.linalg.norm(_vote_weights(squared_distances, squared_radii))
-        votes = np.empty((len(private.labels), len(query_positions)), np.float32)
-        for rows in blocks(len(votes)):
-            near = _vote_weights(_squared_distances(private.features[rows], pool[query_positions]), squared_radii)
-            votes[rows] = _within_budget(scale * near)
+        scale = len(pool) ** 0.5 / np.linalg.norm(_vote_weights(of_pool, squared_radii))
+        votes = np.empty((len(private.labels), len(queries)), np.float32)
+        for rows, distances in squared_distances(private.features, queries):
+            votes[rows] = _within_budget(scale * _vote_weights(distances, squared_radii))
         table = self.noisy(class_sums(votes, private.labels, classes), rng)
         class_weights, labels = np.zeros((len(pool), classes)), np.full(len(pool), -1)
         class_weights[query_positions], labels[query_positions] = np.maximum(table, 0), table.argmax(axis=1)
         return Fitted(linear_scores(pool, class_weights), "linear on labelled samples", pool.shape[1] * classes, labels)
-
-
-def _squared_distances(vectors: Array, points: Array) -> Array:
-    """Return the squared distances (samples, points) between `vectors` and `points`, in squared grid units."""
-    vectors, points = on_grid(vectors), on_grid(points)
-    lengths: Array = np.square(vectors).sum(axis=1)[:, None] + np.square(points).sum(axis=1)
-    return lengths - 2 * (vectors @ points.T)
 
 
 def _vote_weights(squared_distances: Array, squared_radii: Array) -> Array:
