@@ -102,15 +102,18 @@ def data_seen(*encoders: str | None) -> str:
     return "; ".join(dict.fromkeys(filter(None, facts)))
 
 
-def one_by_one(
-    compute: Callable[[NDArray[Any]], NDArray[AnyFloat]], x: NDArray[Any], report: Report
+def in_batches(
+    compute: Callable[[NDArray[Any]], NDArray[AnyFloat]], x: NDArray[Any], report: Report = silent, size: int = 1
 ) -> NDArray[AnyFloat]:
-    """Call `compute` separately for each sample of `x` (samples, …), and return all results (samples, numbers)."""
-    rows = []
-    for row in range(len(x)):
-        rows.append(compute(x[row : row + 1]))
-        report(row + 1, len(x))
-    return np.concatenate(rows) if rows else compute(x)
+    """Call `compute` for each batch of `size` samples of `x` (samples, …), and return all results (samples, numbers).
+
+    `report` is called with (samples done, all samples) after each batch. `compute` is called once if `x` is empty.
+    """
+    results = []
+    for end in range(size, len(x) + size, size):
+        results.append(compute(x[end - size : end]))
+        report(min(end, len(x)), len(x))
+    return np.concatenate(results) if results else compute(x)
 
 
 class Encoder(ABC):
@@ -153,7 +156,7 @@ class Encoder(ABC):
             features = self.features(x)
             report(len(x), len(x))
         else:
-            features = one_by_one(self.features, x, report)
+            features = in_batches(self.features, x, report)
         features[~np.isfinite(features).all(axis=1)] = 0
         return features
 

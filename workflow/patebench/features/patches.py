@@ -25,7 +25,7 @@ from torch import Tensor
 
 from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report, silent
-from patebench.features import Encoder
+from patebench.features import Encoder, in_batches
 from patebench.features.principal_axes import PrincipalAxes
 
 #: Width of patches and distance between them, in pixels.
@@ -116,15 +116,11 @@ class PatchEncoder(Encoder):
         An activation is a mean over the patches of the quarter, and over the image and its mirror image.
         """
         self.check_shape(x)
-        batches = []
-        for batch in torch.from_numpy(x).split(_BATCH):  # type: ignore[no-untyped-call]
-            batches.append(self._mean_over_quarters(batch))
-            report(min(len(batches) * _BATCH, len(x)), len(x))
-        return torch.cat(batches)
+        return torch.from_numpy(in_batches(self._mean_over_quarters, x, report, _BATCH))
 
-    def _mean_over_quarters(self, x: Tensor) -> Tensor:
+    def _mean_over_quarters(self, x: NDArray[Any]) -> NDArray[np.float32]:
         weights, offset = self._filters
-        patches = _standardise(F.unfold(x.float(), SIZE, stride=STRIDE).transpose(1, 2))
+        patches = _standardise(F.unfold(torch.from_numpy(x).float(), SIZE, stride=STRIDE).transpose(1, 2))
         high, wide = ((size - SIZE) // STRIDE + 1 for size in self.shape[1:])
         flat = patches.reshape(-1, patches.shape[2])
         length = ((flat - self.centre) @ self.whitening).square().sum(1, keepdim=True)
@@ -135,7 +131,7 @@ class PatchEncoder(Encoder):
             [torch.stack([h[:, : wide // 2].mean(1), h[:, wide // 2 :].mean(1)], 1) for h in halves], 1
         )
         own, other = quarters.chunk(2, dim=3)
-        return (own + other.flip(2)).reshape(len(x), -1) / 2
+        return ((own + other.flip(2)).reshape(len(x), -1) / 2).numpy()
 
 
 def _draw_patches(pool: Tensor, shape: tuple[int, ...]) -> Tensor:

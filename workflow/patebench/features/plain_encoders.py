@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report, silent
-from patebench.features import Encoder
+from patebench.features import Encoder, in_batches
 
 #: Number of directions of a gradient, modulo 180°; width of a block in cells; and the clipping value of a block.
 DIRECTIONS, BLOCK, CUT = 9, 2, 0.2
@@ -38,8 +38,7 @@ class _Plain(Encoder):
 
     def features(self, x: NDArray[Any]) -> NDArray[np.float64]:
         self.check_shape(x)
-        parts = [self.vectors(x[start : start + _BATCH]) for start in range(0, len(x), _BATCH)]
-        return np.concatenate(parts) if parts else self.vectors(x)
+        return in_batches(self.vectors, x, size=_BATCH)
 
     @abstractmethod
     def vectors(self, x: NDArray[Any]) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report, silent
-from patebench.features import Encoder, one_by_one
+from patebench.features import Encoder, in_batches
 
 #: Maximum number of axes.
 WIDTH = 600
@@ -99,7 +99,7 @@ class AxesEncoder(Encoder):
     @classmethod
     def outputs_alone(cls, x: NDArray[Any], report: Report = silent) -> NDArray[np.float32]:
         """Return the outputs (records, numbers) for private records `x`, each computed independently of the others."""
-        return one_by_one(lambda record: cls.outputs(record).numpy(), x, report)
+        return in_batches(lambda record: cls.outputs(record).numpy(), x, report)
 
     @classmethod
     def learn(cls, pool: NDArray[Any], report: Report = silent) -> Self:
@@ -139,8 +139,7 @@ class TableAxes(AxesEncoder):
 
     def features(self, x: NDArray[Any]) -> NDArray[np.float64]:
         self.check_shape(x)
-        parts = [self._units(x[start : start + _BATCH]) for start in range(0, max(len(x), 1), _BATCH)]
-        return np.concatenate(parts)
+        return in_batches(self._units, x, size=_BATCH)
 
     def _units(self, x: NDArray[Any]) -> NDArray[np.float64]:
         with np.errstate(over="ignore", invalid="ignore"):

@@ -26,10 +26,10 @@ from torch import Tensor
 
 from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report, silent
-from patebench.features import one_by_one
+from patebench.features import in_batches
 from patebench.features.principal_axes import AxesEncoder
 from patebench.models.device import autocast
-from patebench.models.efficientnet_lite import CHANNELS, enlarge, pretrained
+from patebench.models.efficientnet_lite import enlarge, pretrained
 
 #: Width and height of the enlarged images, in pixels.
 _SIDE = 160
@@ -40,10 +40,9 @@ class ImageNetEncoder(AxesEncoder):
     """Encoder of grey or colour images by outputs of several layers of EfficientNet-Lite0, averaged over positions."""
 
     kind = "imagenet"
-    #: Version of the network; blocks used in addition to the last layer; numbers of channels of these blocks.
+    #: Version of the network; blocks used in addition to the last layer.
     version: ClassVar[int] = 0
     blocks: ClassVar[tuple[int, ...]] = (5, 8, 11, 13)
-    widths: ClassVar[tuple[int, ...]] = (80, 112, 192, 192)
 
     @classmethod
     def check(cls, shape: tuple[int, ...]) -> None:
@@ -58,13 +57,13 @@ class ImageNetEncoder(AxesEncoder):
     @classmethod
     @torch.inference_mode()
     def outputs(cls, x: NDArray[Any], report: Report = silent) -> Tensor:
-        network, processor = pretrained(cls.version), torch.device("cpu")
-        done = [torch.empty(0, sum(cls.widths) + CHANNELS)]
-        with autocast(processor):
-            for batch in torch.from_numpy(x).split(_BATCH) if len(x) else ():  # type: ignore[no-untyped-call]
-                done.append(network.means(enlarge(batch.float(), _SIDE), cls.blocks).float())
-                report(min((len(done) - 1) * _BATCH, len(x)), len(x))
-        return torch.cat(done)
+        network = pretrained(cls.version)
+
+        def means(images: NDArray[Any]) -> NDArray[np.float32]:
+            return network.means(enlarge(torch.from_numpy(images).float(), _SIDE), cls.blocks).float().numpy()
+
+        with autocast(torch.device("cpu")):
+            return torch.from_numpy(in_batches(means, x, report, _BATCH))
 
 
 class LargerImageNetEncoder(ImageNetEncoder):
@@ -73,7 +72,6 @@ class LargerImageNetEncoder(ImageNetEncoder):
     kind = "imagenet-lite2"
     version = 2
     blocks = (7, 11, 15, 17)
-    widths = (88, 120, 208, 208)
 
 
 #: Map from one image (1, channels, height, width) to the network's output.
@@ -142,7 +140,7 @@ class NetworkEncoder(AxesEncoder):
         error, since whether a stage stops must not depend on a private record.
         """
         self.check_shape(x)
-        return one_by_one(self._features_or_zero, x, report)
+        return in_batches(self._features_or_zero, x, report)
 
     def _features_or_zero(self, record: NDArray[Any]) -> NDArray[np.float64]:
         try:
