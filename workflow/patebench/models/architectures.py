@@ -6,8 +6,9 @@ one output per class. A registered model combines a builder with the shared trai
 
 import math
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -28,10 +29,18 @@ _SHORTEST_SIDE = 20
 SMALL, MIDDLE = 32, 96
 
 
-def _count_outputs(features: nn.Module, shape: tuple[int, ...]) -> int:
-    """Return the number of outputs of the layers `features` for one image of `shape`."""
+def _with_head(
+    layers: Iterable[nn.Module], shape: tuple[int, ...], *widths: int, activation: type[nn.Module] = nn.ReLU
+) -> nn.Module:
+    """Return a network: `layers`, and then linear layers with `widths` outputs, with an `activation` between them.
+
+    `shape` is that of an image.
+    """
+    features = nn.Sequential(*layers, nn.Flatten())
     with torch.no_grad():
-        return int(features(torch.zeros(1, *shape)).numel())
+        inputs = features(torch.zeros(1, *shape)).numel()
+    head = [nn.Linear(*sizes) for sizes in pairwise([inputs, *widths])]
+    return nn.Sequential(features, head[0], *(layer for linear in head[1:] for layer in (activation(), linear)))
 
 
 def mlp(shape: tuple[int, ...], classes: int) -> nn.Module:
@@ -46,12 +55,11 @@ def small_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
     """Build a CNN for teachers with about 240 images: 5×5 convolutions of 16 and 32 channels, and 64 hidden units."""
     channels, _, _ = image_shape("small-cnn", shape)
     # Pooling and ReLU commute; after pooling, ReLU processes a quarter of the values.
-    features = nn.Sequential(
+    layers = [
         nn.Conv2d(channels, 16, 5, padding=2), nn.MaxPool2d(2), nn.ReLU(),
         nn.Conv2d(16, 32, 5, padding=2), nn.MaxPool2d(2), nn.ReLU(),
-        nn.Flatten(),
-    )  # fmt: skip
-    return nn.Sequential(features, nn.Linear(_count_outputs(features, shape), 64), nn.ReLU(), nn.Linear(64, classes))
+    ]  # fmt: skip
+    return _with_head(layers, shape, 64, classes)
 
 
 def student_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
@@ -61,8 +69,7 @@ def student_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
     for channels in (32, 64, 128):
         layers += [nn.Conv2d(width, channels, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2, ceil_mode=True)]
         width = channels
-    features = nn.Sequential(*layers, nn.Flatten())
-    return nn.Sequential(features, nn.Linear(_count_outputs(features, shape), 128), nn.ReLU(), nn.Linear(128, classes))
+    return _with_head(layers, shape, 128, classes)
 
 
 def tanh_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
@@ -83,18 +90,17 @@ def tanh_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
             nn.Conv2d(channels, 16, 3, padding=1), nn.Tanh(), nn.MaxPool2d(2),
             nn.Conv2d(16, 32, 3, padding=1), nn.Tanh(), nn.MaxPool2d(2),
         ]  # fmt: skip
-    features = nn.Sequential(*layers, nn.Flatten())
-    return nn.Sequential(features, nn.Linear(_count_outputs(features, shape), 32), nn.Tanh(), nn.Linear(32, classes))
+    return _with_head(layers, shape, 32, classes, activation=nn.Tanh)
 
 
 def paper_cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
     """Build the CNN of PATE 2017's official code (research/pate_2017), which follows TensorFlow's deep CNN tutorial."""
     channels, _, _ = image_shape("paper-cnn", shape)
-    return _with_paper_head(shape, classes, nn.Sequential(
+    layers = [
         nn.Conv2d(channels, 64, 5, padding=2), _paper_pool(), nn.ReLU(), ChannelNormalise(64),
         nn.Conv2d(64, 128, 5, padding=2), nn.ReLU(), ChannelNormalise(128), _paper_pool(),
-        nn.Flatten(),
-    ))  # fmt: skip
+    ]  # fmt: skip
+    return _with_head(layers, shape, 384, 192, classes)
 
 
 def paper_cnn_deep(shape: tuple[int, ...], classes: int) -> nn.Module:
@@ -103,24 +109,17 @@ def paper_cnn_deep(shape: tuple[int, ...], classes: int) -> nn.Module:
     The paper says only "we add two hidden layers" (Section 4).
     """
     channels, _, _ = image_shape("paper-cnn-deep", shape)
-    return _with_paper_head(shape, classes, nn.Sequential(
+    layers = [
         nn.Conv2d(channels, 64, 5, padding=2), nn.ReLU(),
         nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(), _paper_pool(), ChannelNormalise(64),
         nn.Conv2d(64, 128, 5, padding=2), nn.ReLU(),
         nn.Conv2d(128, 128, 3, padding=1), nn.ReLU(), ChannelNormalise(128), _paper_pool(),
-        nn.Flatten(),
-    ))  # fmt: skip
+    ]  # fmt: skip
+    return _with_head(layers, shape, 384, 192, classes)
 
 
 def _paper_pool() -> nn.Module:
     return nn.MaxPool2d(3, stride=2, padding=1)
-
-
-def _with_paper_head(shape: tuple[int, ...], classes: int, features: nn.Module) -> nn.Module:
-    return nn.Sequential(
-        features, nn.Linear(_count_outputs(features, shape), 384), nn.ReLU(),
-        nn.Linear(384, 192), nn.ReLU(), nn.Linear(192, classes),
-    )  # fmt: skip
 
 
 class ChannelNormalise(nn.Module):
