@@ -101,12 +101,7 @@ class Network:
     @torch.inference_mode()
     def logits(self, x: NDArray[Any]) -> NDArray[np.float32]:
         """Return unnormalised log-probabilities (samples, classes) for samples `x` (samples, …)."""
-        self.net.eval()
-        size = _PREDICT_BATCH if self.device.type == "cpu" else 10 * _PREDICT_BATCH
-        batches = torch.from_numpy(x).split(size)  # type: ignore[no-untyped-call]
-        with autocast(self.device, self.compute_dtype):
-            answers = [self.net(self.standardise(batch.to(self.device))).float().cpu() for batch in batches]
-        return torch.cat(answers).numpy()
+        return self._outputs(self.net, x, _PREDICT_BATCH if self.device.type == "cpu" else 10 * _PREDICT_BATCH)
 
     def predict(self, x: NDArray[Any]) -> NDArray[np.int64]:
         return self.logits(x).argmax(1)
@@ -118,11 +113,15 @@ class Network:
     @torch.inference_mode()
     def hints(self, x: NDArray[Any], layer: str) -> NDArray[np.float32]:
         """Return hints (samples, features): the outputs of the hidden `layer` for samples `x`, as in `hint_layers`."""
-        net = hint_layers(self.net, layer).eval()
-        batches = torch.from_numpy(x).split(_PREDICT_BATCH)  # type: ignore[no-untyped-call]
+        return self._outputs(hint_layers(self.net, layer), x, _PREDICT_BATCH)
+
+    def _outputs(self, net: nn.Module, x: NDArray[Any], batch: int) -> NDArray[np.float32]:
+        """Return the outputs (samples, numbers) of `net` for samples `x`, computed in batches of `batch` samples."""
+        net.eval()
+        batches = torch.from_numpy(x).split(batch)  # type: ignore[no-untyped-call]
         with autocast(self.device, self.compute_dtype):
-            hints = [net(self.standardise(batch.to(self.device))).float().flatten(1).cpu() for batch in batches]
-        return torch.cat(hints).numpy()
+            outputs = [net(self.standardise(part.to(self.device))).float().flatten(1).cpu() for part in batches]
+        return torch.cat(outputs).numpy()
 
     @property
     def device_facts(self) -> dict[str, str]:

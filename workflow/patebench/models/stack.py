@@ -9,7 +9,7 @@ batch is padded to the recipe's batch size with samples of the same network, so 
 numbers. The loss does not include the padding.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -89,35 +89,34 @@ class Stack:
         if self.ema is not None:
             self.weights = dict(zip(self.weights, self.ema, strict=True))
 
-    @torch.inference_mode()
     def predict(self, x: NDArray[Any]) -> NDArray[np.int64]:
         """Return the labels (networks, samples) that the networks predict for samples `x`."""
-        return torch.cat([logits.argmax(2).cpu() for logits in self._batch_logits(x)], 1).numpy()[self.shown]
+        return self._for_all(x, self.net, lambda logits: logits.argmax(2))
 
-    @torch.inference_mode()
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.floating]:
         """Return log-probabilities (networks, samples, classes) of the classes for samples `x`."""
-        return torch.cat([logits.log_softmax(2).cpu() for logits in self._batch_logits(x)], 1).numpy()[self.shown]
+        return self._for_all(x, self.net, lambda logits: logits.log_softmax(2))
 
-    @torch.inference_mode()
     def hints(self, x: NDArray[Any], layer: str) -> NDArray[np.float32]:
         """Return the hints (networks, samples, features): outputs of each network's hidden `layer` for samples `x`.
 
         See `network.hint_layers`.
         """
-        net = hint_layers(self.net, layer).eval()
-        weights = {name: self.weights[name] for name, _ in net.named_parameters()}
-        batches = [self._outputs(net, weights, batch).flatten(2).float().cpu() for batch in self._batches_of(x)]
-        return torch.cat(batches, 1).numpy()[self.shown]
+        return self._for_all(x, hint_layers(self.net, layer), lambda hints: hints.flatten(2))
 
     @property
     def device_facts(self) -> dict[str, str]:
         return device_facts(self.device, self.compute_dtype)
 
-    def _batch_logits(self, x: NDArray[Any]) -> Iterable[Tensor]:
-        """Yield the logits (networks, batch, classes) of each batch of samples `x`."""
-        self.net.eval()
-        return (self._logits(batch) for batch in self._batches_of(x))
+    @torch.inference_mode()
+    def _for_all(self, x: NDArray[Any], net: nn.Module, reduce: Callable[[Tensor], Tensor]) -> NDArray[Any]:
+        """Apply `reduce` to the outputs (networks, batch, …) of `net` in each batch of samples `x`; join the results.
+
+        `net` is the networks' architecture or its first layers. Results are (networks, samples, …).
+        """
+        net.eval()
+        batches = [reduce(self._outputs(net, batch)).cpu() for batch in self._batches_of(x)]
+        return torch.cat(batches, 1).numpy()[self.shown]
 
     def _batches_of(self, x: NDArray[Any]) -> Iterable[Tensor]:
         """Yield batches of samples `x`, standardised separately for each network: (networks, batch, …)."""
@@ -148,7 +147,7 @@ class Stack:
             moved = move(samples.flatten(0, 1), draws.flatten(0, 1), self.recipe, fill=fill)
             samples = moved.view(samples.shape)
         self.optimiser.zero_grad(set_to_none=True)
-        logits = self._logits(samples)
+        logits = self._outputs(self.net, samples)
         losses = F.cross_entropy(
             logits.flatten(0, 1), labels.flatten(), reduction="none", label_smoothing=self.recipe.label_smoothing
         ).view(rows.shape)
@@ -159,14 +158,11 @@ class Stack:
         if self.ema is not None and self.recipe.ema is not None:
             ema_update_tensors(self.ema, self.weights.values(), self.schedule.last_epoch, self.recipe.ema)
 
-    def _logits(self, samples: Tensor) -> Tensor:
-        """Return the logits (networks, batch, classes) of each network for its own samples (networks, batch, …)."""
-        return self._outputs(self.net, self.weights, samples).float()
-
-    def _outputs(self, net: nn.Module, weights: dict[str, Tensor], samples: Tensor) -> Any:
-        """Return the outputs of `net` for `samples` (networks, batch, …), for each network with its own `weights`."""
+    def _outputs(self, net: nn.Module, samples: Tensor) -> Tensor:
+        """Return the outputs of `net` with each network's weights for its own `samples` (networks, batch, …)."""
+        weights = {name: self.weights[name] for name, _ in net.named_parameters()}
         with autocast(self.device, self.compute_dtype):
-            return vmap(lambda own, x: functional_call(net, own, (x,)))(weights, samples)
+            return vmap(lambda own, x: functional_call(net, own, (x,)))(weights, samples).float()
 
 
 def _stacked(template: Network, shape: tuple[int, ...], seeds: Sequence[int]) -> tuple[nn.Module, dict[str, Tensor]]:
