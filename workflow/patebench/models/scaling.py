@@ -59,7 +59,11 @@ class Standardise(nn.Module):
 
     def __init__(self, x: Tensor) -> None:
         super().__init__()
-        mean, spread = _channel_scaling(x) if x.ndim == 4 else _column_scaling(x)
+        if x.ndim == 4:
+            mean, spread = _channel_scaling(x)
+        else:
+            columns = Columns.of(x.cpu().numpy())
+            mean, spread = (torch.from_numpy(values)[None].to(x.device) for values in (columns.mean, columns.scale))
         self.register_buffer("mean", mean)
         self.register_buffer("spread", spread)
 
@@ -86,10 +90,3 @@ def _channel_scaling(x: Tensor) -> tuple[Tensor, Tensor]:
     mean, deviation = x.mean(axes, keepdim=True), x.std(axes, keepdim=True, correction=0)
     constant = (x.amax(axes, keepdim=True) == x.amin(axes, keepdim=True)) | (deviation <= ROUNDING * mean.abs())
     return mean, torch.where(constant, deviation.clamp_min(1.0), deviation)
-
-
-def _column_scaling(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the mean and the divisor (standard deviation) of each column of a table `x`, both (1, features)."""
-    columns = Columns.of(x.cpu().numpy())
-    mean, scale = (torch.from_numpy(values)[None].to(x.device) for values in (columns.mean, columns.scale))
-    return mean, scale
