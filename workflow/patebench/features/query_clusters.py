@@ -186,7 +186,7 @@ def majority(member: Labels, truth: Labels, clusters: int, classes: int) -> NDAr
     `member` (samples,) is the cluster of each sample and `truth` (samples,) its true label. No other labelling of the
     clusters is more accurate on these samples.
     """
-    return _count_labels(member, truth, clusters, classes).argmax(axis=1)
+    return count_labels(member, truth, (clusters, classes)).argmax(axis=1)
 
 
 def one_to_one(member: Labels, truth: Labels, classes: int) -> NDArray[np.int64]:
@@ -198,11 +198,14 @@ def one_to_one(member: Labels, truth: Labels, classes: int) -> NDArray[np.int64]
     """
     from scipy.optimize import linear_sum_assignment
 
-    return linear_sum_assignment(_count_labels(member, truth, classes, classes), maximize=True)[1].astype(np.int64)
+    return linear_sum_assignment(count_labels(member, truth, (classes, classes)), maximize=True)[1].astype(np.int64)
 
 
-def _count_labels(member: Labels, truth: Labels, clusters: int, classes: int) -> NDArray[np.int64]:
-    """Count the samples of each cluster and true label: (clusters, classes)."""
-    counts = np.zeros((clusters, classes), np.int64)
-    np.add.at(counts, (member, truth), 1)
+def count_labels(member: Labels, labels: Labels, shape: tuple[int, int]) -> NDArray[np.int64]:
+    """Return the number of samples of each cluster and label, an array of this `shape` (clusters, classes).
+
+    `member` (samples,) is the cluster of each sample, and `labels` (samples,) its label.
+    """
+    counts = np.zeros(shape, np.int64)
+    np.add.at(counts, (member, labels), 1)
     return counts

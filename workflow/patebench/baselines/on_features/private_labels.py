@@ -20,7 +20,7 @@ from patebench.baselines.on_features.feature_method import Array, FeatureMethod,
 from patebench.core.bound import Adjacency
 from patebench.core.errors import PatebenchError
 from patebench.core.text import plural
-from patebench.features.query_clusters import clustered
+from patebench.features.query_clusters import clustered, count_labels
 
 Labels = NDArray[np.integer]
 Rng = np.random.Generator
@@ -43,13 +43,11 @@ class LabelMethod(FeatureMethod):
         return (np.inf if self.noise == 0 else 1 / self.noise), np.inf
 
     def noisy_histograms(self, member: Labels, labels: Labels, shape: tuple[int, int], scale: float, rng: Rng) -> Array:
-        """Count the samples of each cluster and label; return the counts (clusters, classes) plus Laplace noise.
+        """Return the counts of samples of each cluster and label (`count_labels`) plus Laplace noise of this `scale`.
 
-        `member` (samples,) is the cluster of each sample, and `labels` (samples,) its label. `shape` is (clusters,
-        classes), and `scale` is the scale of the noise. A replaced label changes two counts by 1.
+        A replaced label changes two counts by 1.
         """
-        counts = np.zeros(shape)
-        np.add.at(counts, (member, labels), 1)
+        counts = count_labels(member, labels, shape).astype(np.float64)
         return counts + rng.laplace(scale=scale, size=shape) if scale else counts
 
 
