@@ -16,10 +16,10 @@ RECIPE = ROOT / "envs" / "Containerfile"
 BIN = Path(sys.executable).parent
 
 
-def steps() -> list[tuple[str, str]]:
-    """Return the recipe's instructions, each with its words."""
-    found = DockerfileParser(fileobj=BytesIO(RECIPE.read_bytes())).structure
-    return [(each["instruction"], each["value"]) for each in found if each["instruction"] != "COMMENT"]
+def values(instruction: str) -> list[str]:
+    """Return the words of each `instruction`, such as RUN, in the recipe."""
+    steps = DockerfileParser(fileobj=BytesIO(RECIPE.read_bytes())).structure
+    return [step["value"] for step in steps if step["instruction"] == instruction]
 
 
 def test_it_is_linted() -> None:
@@ -45,7 +45,7 @@ def copied(tmp_path: Path) -> Path:
 
 def preparations() -> list[str]:
     """Return the commands that prepare the copied files."""
-    (run,) = [words for instruction, words in steps() if instruction == "RUN" and not words.startswith("apt-get")]
+    (run,) = [words for words in values("RUN") if not words.startswith("apt-get")]
     return re.split(r"\s*&&\s*", run)
 
 
@@ -55,9 +55,7 @@ def test_its_steps_work_on_what_is_copied(copied: Path) -> None:
     assert preparations()[0] == "make setup"
     asked = subprocess.run(["make", "--dry-run", "setup"], cwd=copied, capture_output=True, text=True, check=True)
     assert "pip install" in asked.stdout
-    (entry,) = [words for instruction, words in steps() if instruction == "ENTRYPOINT"]
-    (default,) = [words for instruction, words in steps() if instruction == "CMD"]
-    assert (entry, default) == ('["snakemake"]', '["--cores", "all"]')
+    assert (values("ENTRYPOINT"), values("CMD")) == (['["snakemake"]'], ['["--cores", "all"]'])
     environment = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
     words = ["snakemake", "--cores", "all", "--dry-run", "--quiet"]
     planned = subprocess.run(words, cwd=copied, capture_output=True, text=True, env=environment)
@@ -73,7 +71,7 @@ def test_any_user_runs_it(copied: Path) -> None:
     for command in preparations()[1:-1]:
         subprocess.run(command.replace(" /data", ""), shell=True, cwd=copied, check=True)
     temporary.mkdir(mode=0o1777)
-    (variables,) = [words for instruction, words in steps() if instruction == "ENV"]
+    (variables,) = values("ENV")
     declared = dict(word.split("=", 1) for word in variables.replace("/tmp", str(temporary)).split())
     path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
     environment = {**declared, "PATH": path, "TMPDIR": str(temporary), "PYTHONPATH": str(copied / "workflow")}
@@ -85,6 +83,6 @@ def test_any_user_runs_it(copied: Path) -> None:
 
 
 def test_what_make_needs_is_installed() -> None:
-    (apt,) = [words for instruction, words in steps() if instruction == "RUN" and words.startswith("apt-get")]
+    (apt,) = [words for words in values("RUN") if words.startswith("apt-get")]
     for program in ("make", "git", "python3", "python3-venv", "ca-certificates"):
         assert f" {program} " in apt
