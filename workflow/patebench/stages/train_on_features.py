@@ -66,13 +66,8 @@ def run(
     from patebench.baselines.on_features.feature_method import FeatureMethod, PrivateRecords
 
     started = time.monotonic()
-    samples, public = read_samples(private, "private"), read_arrays(pool, POOL)
-    test_set, true = read_samples(test, "test"), read_arrays(truth, TRUTH)
     labels_only = protects_only_labels(parameters.method)
-    check_pool_protection(public, labels_only=labels_only)
-    check_together(pool=public, truth=true)
-    if fault := large_delta(parameters.delta, None, len((public if labels_only else samples)["x"])):
-        log.warning(fault)
+    samples, public, true, test_set = read_inputs(private, pool, truth, test, parameters.delta, labels_only=labels_only)
     method: FeatureMethod = FEATURE_METHODS.load(parameters.method).calibrated(
         parameters.epsilon, parameters.delta, parameters.change, **parameters.settings
     )
@@ -89,9 +84,6 @@ def run(
     accuracies = class_accuracy(test_set["y"], scores.argmax(axis=1), test_set.meta["class_names"])
     reached = {"model": fitted.model, "model_parameters": fitted.size, **accuracies}
     known = fitted.scores(features).argmax(axis=1) if fitted.labels is None else fitted.labels
-    answered = known >= 0
-    names = public.meta["class_names"]
-    right = class_accuracy(true["y"][answered], known[answered], names, "label_{}")
     if parameters.student:
         from patebench.stages.train_student import student_of_labels
 
@@ -106,8 +98,7 @@ def run(
         "form": form,
         "private_model": parameters.slug,
         "parameters": {**parameters.model_dump(), "noise": method.noise},
-        "answered": int(answered.sum()),
-        **right,
+        **label_accuracy(known, true, public),
         "public_use": "features, student" if parameters.student else "features",
         "public_samples": len(public["x"]),
         **reached,
@@ -116,6 +107,30 @@ def run(
         "bounds": [bound.to_json()],
     }
     write_json(out, "train_on_features", result)
+
+
+def read_inputs(
+    private: Path, pool: Path, truth: Path, test: Path, delta: float, *, labels_only: bool = False
+) -> tuple[Artefact, Artefact, Artefact, Artefact]:
+    """Return the private samples, the pool, the pool's true labels and the test set in these files.
+
+    A warning is logged if `delta` is large for the number of private records. `labels_only` is True if only the labels
+    of the pool are private. Raises ArtefactError if the files do not belong together.
+    """
+    samples, public = read_samples(private, "private"), read_arrays(pool, POOL)
+    test_set, true = read_samples(test, "test"), read_arrays(truth, TRUTH)
+    check_pool_protection(public, labels_only=labels_only)
+    check_together(pool=public, truth=true)
+    if fault := large_delta(delta, None, len((public if labels_only else samples)["x"])):
+        log.warning(fault)
+    return samples, public, true, test_set
+
+
+def label_accuracy(labels: NDArray[np.integer], true: Artefact, pool: Artefact) -> dict[str, Any]:
+    """Return the number of labels and their accuracy; `labels` are those of the pool's first samples, −1 for none."""
+    answered = labels >= 0
+    right = class_accuracy(true["y"][: len(labels)][answered], labels[answered], pool.meta["class_names"], "label_{}")
+    return {"answered": int(answered.sum()), **right}
 
 
 def _private_labels(samples: Artefact, pool: Artefact) -> tuple[NDArray[Any], NDArray[Any]]:

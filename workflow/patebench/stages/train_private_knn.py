@@ -9,26 +9,16 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-from patebench.artefacts.reading import (
-    check_pool_protection,
-    check_together,
-    model_inputs,
-    private_features,
-    read_encoder,
-    read_samples,
-    records_outside,
-)
+from patebench.artefacts.reading import model_inputs, private_features, read_encoder, records_outside
 from patebench.baselines import knn_accounting
 from patebench.cli.command import OutputFile, stage_command, threads
 from patebench.config.parameters import PrivateKnnParameters
-from patebench.core.bound import large_delta
-from patebench.core.class_accuracy import class_accuracy
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.core.files import read_arrays, write_json
-from patebench.core.formats import POOL, TRUTH
+from patebench.core.files import write_json
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
 from patebench.core.text import plural
+from patebench.stages.train_on_features import label_accuracy, read_inputs
 
 log = logging.getLogger("patebench")
 
@@ -63,15 +53,10 @@ def run(
     from patebench.stages.train_student import student_of_labels
 
     started = time.monotonic()
-    samples, public = read_samples(private, "private"), read_arrays(pool, POOL)
-    test_set, true = read_samples(test, "test"), read_arrays(truth, TRUTH)
-    check_pool_protection(public)
-    check_together(pool=public, truth=true)
+    samples, public, true, test_set = read_inputs(private, pool, truth, test, parameters.delta)
     if parameters.queries > len(public["x"]):
         line = f"--queries is {parameters.queries}, but {pool} has {plural(len(public['x']), 'sample')}; use fewer"
         raise PatebenchError(line, code="bound")
-    if fault := large_delta(parameters.delta, None, len(samples["x"])):
-        log.warning(fault)
     learnt, classes = read_encoder(encoder, public), int(public.meta["classes"])
     x, y = records_outside(samples, public, test_set)
     records, queries = private_features(learnt, x), learnt.features_alone(public["x"][: parameters.queries])
@@ -89,13 +74,11 @@ def run(
             sampler = PoissonSampler(settings.rate, random("sampling"))
             labels, spent = sound_labels(votes, settings, sampler, random("noise"), done)
             bound = knn_accounting.sound(settings, delta, spent)
-    answered = labels >= 0
-    if not answered.any():
+    right = label_accuracy(labels, true, public)
+    if not right["answered"]:
         fault = "it was not written: no query had enough votes for an answer, so no student can be trained"
         raise ArtefactError(out, fault, "use a lower --threshold", code="no-answer")
-    names = public.meta["class_names"]
-    right = class_accuracy(true["y"][: len(labels)][answered], labels[answered], names, "label_{}")
-    log.info("%d of %d queries answered, %.2f%% right", answered.sum(), len(labels), 100 * right["label_accuracy"])
+    log.info("%d of %d queries answered, %.2f%% right", right["answered"], len(labels), 100 * right["label_accuracy"])
     student = student_of_labels(parameters.student, public, labels, test_set, derive(seed, stream))
     log.info("Private-kNN: %.2f%% on the test set at ε = %.4g", 100 * student["accuracy"], bound.epsilon)
     result = {
@@ -104,7 +87,6 @@ def run(
         "form": parameters.form,
         "private_model": parameters.slug,
         "parameters": parameters.model_dump(),
-        "answered": int(answered.sum()),
         **right,
         "public_use": "features, queries, student",
         "public_samples": len(public["x"]),
