@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from patebench.features import contrast, views
-from patebench.models.augment import random_affine
+from patebench.features import contrast
+from patebench.models.augment import VIEWS, random_affine
 
 
 def drawings(labels, seed):
@@ -15,7 +15,7 @@ def drawings(labels, seed):
     rng, draws = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
     figures = torch.from_numpy(np.random.default_rng(0).random((6, 1, 4, 4)) < 0.4).float()
     large = 80 * torch.nn.functional.interpolate(figures, size=(12, 12), mode="bilinear")
-    moved = random_affine(large[torch.from_numpy(labels)], views._RECIPES["strong"], draws, fill=0.0).numpy()
+    moved = random_affine(large[torch.from_numpy(labels)], VIEWS["strong"], draws, fill=0.0).numpy()
     return (moved + rng.integers(0, 150, moved.shape)).clip(0, 255).astype(np.uint8)
 
 

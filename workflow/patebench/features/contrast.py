@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report, silent
 from patebench.features import Encoder
-from patebench.features.views import random_view
 from patebench.models.architectures import untrained_network
+from patebench.models.augment import random_view
 from patebench.models.device import autocast
 from patebench.models.optimisers import AdamW
 from patebench.models.scaling import Standardise
@@ -41,7 +41,7 @@ class ContrastEncoder(Encoder):
     def untrained(cls, pool: NDArray[Any]) -> Self:
         """Return an untrained encoder for samples like those of `pool`; torch's global generator draws the weights."""
         net, standardise = untrained_network("small-cnn" if pool.ndim == 4 else "mlp", pool, WIDTH)
-        return cls(net, standardise, tuple(pool.shape[1:]))
+        return cls(net, standardise, pool.shape[1:])
 
     @classmethod
     def learn(cls, pool: NDArray[Any], report: Report = silent) -> Self:

@@ -2,19 +2,47 @@
 
 `draw` draws the random numbers of the maps, and `move` applies the maps. In a stack of networks, each network draws
 from its own generator, and `move` is called once for the images of all networks.
+
+`random_view` changes images or rows of tables in one of three strengths: weak, medium and strong. Views keep the class:
+images are not flipped and keep their colours, as a flip could change the class of a digit.
 """
 
 import math
+from dataclasses import replace
 from functools import cache
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patebench.models.recipes import Recipe
+from patebench.models.recipes import MODERN, Recipe
 
 #: Number of random numbers per affine map; number of points on each side of the grid on which distortions are drawn.
 _AFFINE, _POINTS = 6, 5
+
+#: Limits of the random views of images, by strength.
+VIEWS = {
+    "weak": replace(MODERN, rotation=4.0, shear=4.0, scale=0.04, shift=0.04),
+    "medium": replace(MODERN, rotation=10.0, shear=10.0, scale=0.1, shift=0.08, bend=0.02),
+    "strong": replace(MODERN, rotation=15.0, shear=15.0, scale=0.15, shift=0.1, bend=0.03),
+}
+#: Fraction of a table's features that a view swaps, and standard deviation of the noise on all features, by strength.
+_SWAPPED = {"weak": 0.05, "medium": 0.1, "strong": 0.25}
+_JITTER = {"weak": 0.05, "medium": 0.1, "strong": 0.15}
+
+
+def random_view(x: Tensor, strength: str, *, fill: float) -> Tensor:
+    """Return a random view of each standardised sample of `x` (samples, …): a distorted image or a changed row.
+
+    `strength` is "weak", "medium" or "strong", and `fill` the value of pixels outside an image. In a row of a table,
+    random features are replaced by those of other samples of the batch ("swap noise"), and all features get noise.
+    """
+    if x.ndim == 4:
+        moved = random_affine(x, VIEWS[strength], torch.default_generator, fill=fill)
+        return moved.contiguous(memory_format=torch.channels_last)
+    others = x[torch.randint(len(x), x.shape), torch.arange(x.shape[1])]
+    swapped = torch.where((torch.rand(x.shape) < _SWAPPED[strength]).to(x.device), others, x)
+    return swapped + _JITTER[strength] * torch.randn(x.shape).to(x.device)
 
 
 def random_affine(x: Tensor, recipe: Recipe, rng: torch.Generator, *, fill: float) -> Tensor:

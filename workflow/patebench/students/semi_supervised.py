@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from patebench.features.views import random_view
 from patebench.models.architectures import untrained_network
+from patebench.models.augment import random_view
 from patebench.models.device import autocast, device
 from patebench.models.network import seeded
 from patebench.models.optimisers import AdamW, ema_copy, ema_update
