@@ -11,6 +11,7 @@ import torch
 from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import binom, norm
+from tests.baselines.test_dpsgd import Faulty, draw_one_size, draw_repeated
 
 from patebench.accounting.subsampled_gaussian import SubsampledGaussian, epsilon_together
 from patebench.audit.trained_models import audit_step
@@ -229,32 +230,11 @@ def test_a_run_takes_the_steps_that_are_stated() -> None:
     assert sound(nobody, DELTA, spent) == sound(nobody, DELTA), "that nobody passed is no discount"
 
 
-class AsPublished:
-    """Sampler that draws a fixed number of records with replacement."""
-
-    rate = 0.5
-
-    def draw(self, samples: int) -> torch.Tensor:
-        return torch.randint(samples, (samples // 2,), generator=_rng())
-
-
-class FixedSize:
-    """Sampler that draws as many records each time."""
-
-    rate = 0.5
-
-    def __init__(self) -> None:
-        self._rng = _rng()
-
-    def draw(self, samples: int) -> torch.Tensor:
-        return torch.randperm(samples, generator=self._rng)[: samples // 2].sort().values
-
-
-@pytest.mark.parametrize(("sampler", "words"), [(AsPublished(), "drew a sample twice"), (FixedSize(), "Poisson")])
-def test_subsets_that_are_not_poisson_are_refused(sampler, words: str) -> None:
+@pytest.mark.parametrize(("draw", "words"), [(draw_repeated, "drew a sample twice"), (draw_one_size, "Poisson")])
+def test_subsets_that_are_not_poisson_are_refused(draw, words: str) -> None:
     settings = KNNSettings(rate=0.5, neighbours=10, threshold=5, sigma1=2, sigma2=1.5, queries=100)
     with pytest.raises(PatebenchError, match=words):
-        labelling.sound_labels(Unanimous(), settings, sampler, _rng())
+        labelling.sound_labels(Unanimous(), settings, Faulty(draw, rate=0.5), _rng())
 
 
 # By sampling: the steps that really run, with one record and without it.
