@@ -1,7 +1,5 @@
 """Conv-Middle and Conv-Small: their sizes as papers print them, their blocks, and what these say of samples."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -11,8 +9,6 @@ from torch import nn
 from patebench.core.errors import PatebenchError
 from patebench.models import architectures, make_learner
 from patebench.models.network import Network, blocks, hint_layers
-from patebench.models.recipes import PLAIN
-from patebench.models.stack import Stack
 
 MNIST, COLOUR = (1, 28, 28), (3, 32, 32)
 
@@ -61,24 +57,3 @@ def test_hints_of_a_learner_are_those_of_its_network() -> None:
     net = learner.net.eval()
     maps = net.block1(learner.standardise(torch.from_numpy(x).to(learner.device)))  # type: ignore[operator]
     assert np.allclose(hints, F.avg_pool2d(maps, 4).flatten(1).detach().cpu().numpy(), atol=2e-2)
-
-
-def test_hints_of_a_stack_are_those_of_its_networks() -> None:
-    def build(shape: tuple[int, ...], classes: int) -> nn.Module:
-        block = nn.Sequential(nn.Conv2d(shape[0], 3, 3, padding=1), nn.ReLU())
-        net = nn.Sequential()
-        net.add_module("block1", block)
-        net.add_module("classify", nn.Sequential(nn.Flatten(), nn.Linear(3 * shape[1] * shape[2], classes)))
-        return net
-
-    rng = np.random.default_rng(1)
-    shards = [(rng.integers(0, 200, (16, 1, 8, 8)).astype(np.uint8), np.arange(16) % 2) for _ in range(2)]
-    unseen = shards[0][0]
-    template = Network(build, replace(PLAIN, epochs=1), 2)
-    stack = Stack(template, shards, [3, 4])
-    stack.fit()
-    found = stack.hints(unseen, "block1")
-    for position, ((x, y), seed) in enumerate(zip(shards, [3, 4], strict=True)):
-        alone = Network(build, replace(PLAIN, epochs=1), 2)
-        alone.fit(x, y, seed=seed)
-        assert np.allclose(found[position], alone.hints(unseen, "block1"), atol=1e-4)

@@ -1,5 +1,6 @@
 """A stack of networks is the networks that would be trained one by one: same draws, same steps, same answers."""
 
+from collections import OrderedDict
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,7 @@ from patebench.models.architectures import mlp as perceptron
 from patebench.models.architectures import small_cnn
 from patebench.models.device import SWITCH, device
 from patebench.models.network import Network
-from patebench.models.recipes import MODERN, PAPER, Recipe
+from patebench.models.recipes import MODERN, PAPER, PLAIN, Recipe
 from patebench.models.stack import Stack, stackable
 
 SEEDS = [3, 1, 4]
@@ -40,9 +41,9 @@ def agreement(alone: list[Network], stack: Stack, unseen: np.ndarray) -> float:
 def both(kind: Network, owned: list[tuple[np.ndarray, np.ndarray]]) -> tuple[list[Network], Stack]:
     """Return networks trained one by one, and a stack of the same networks trained at once."""
     alone = [Network(kind.build, kind.recipe, kind.classes) for _ in owned]
-    for network, (x, y), seed in zip(alone, owned, SEEDS, strict=True):
+    for network, (x, y), seed in zip(alone, owned, SEEDS, strict=False):
         network.fit(x, y, seed=seed)
-    stack = Stack(kind, owned, SEEDS)
+    stack = Stack(kind, owned, SEEDS[: len(owned)])
     stack.fit()
     return alone, stack
 
@@ -91,6 +92,19 @@ def test_reduced_precision_gives_the_same_teachers_but_for_rounding(monkeypatch:
     assert stack.device_facts == alone[0].device_facts == {"device": device().type, "precision": "bfloat16"}
     unseen = shards([100], (1, 28, 28))[0][0]
     assert agreement(alone, stack, unseen) > 0.9
+
+
+def test_hints_of_a_stack_are_those_of_its_networks() -> None:
+    def build(shape: tuple[int, ...], classes: int) -> nn.Module:
+        block = nn.Sequential(nn.Conv2d(shape[0], 3, 3, padding=1), nn.ReLU())
+        classify = nn.Sequential(nn.Flatten(), nn.Linear(3 * shape[1] * shape[2], classes))
+        return nn.Sequential(OrderedDict(block1=block, classify=classify))
+
+    owned = shards([16, 16])
+    alone, stack = both(Network(build, replace(PLAIN, epochs=1), classes=4), owned)
+    unseen = owned[0][0]
+    for network, found in zip(alone, stack.hints(unseen, "block1"), strict=True):
+        np.testing.assert_allclose(found, network.hints(unseen, "block1"), atol=1e-4)
 
 
 class Exploding(nn.Module):
