@@ -171,7 +171,7 @@ class Encoder(ABC):
 
     def check_shape(self, x: NDArray[Any]) -> None:
         """Raise PatebenchError unless the samples `x` (samples, …) have the encoder's shape."""
-        if tuple(x.shape[1:]) != self.shape:
+        if x.shape[1:] != self.shape:
             raise PatebenchError(
                 f"samples have shape {x.shape[1:]}, but the encoder reads samples of shape {self.shape}; give"
                 " samples of the pool's shape"

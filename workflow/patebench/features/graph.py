@@ -55,7 +55,7 @@ class GraphEncoder(Encoder):
 
     @classmethod
     def learn(cls, pool: NDArray[Any], report: Report = silent) -> Self:
-        cls.check(tuple(pool.shape[1:]))
+        cls.check(pool.shape[1:])
         if len(pool) < 2:
             raise PatebenchError("the pool has one sample, which has no neighbours; use the encoder 'contrastive'")
         base = cls.base_class.learn(pool, report)

@@ -66,7 +66,7 @@ class PatchEncoder(Encoder):
 
     @classmethod
     def learn(cls, pool: NDArray[Any], report: Report = silent) -> Self:
-        shape = tuple(pool.shape[1:])
+        shape = pool.shape[1:]
         cls.check(shape)
         drawn = _draw_patches(torch.from_numpy(pool), shape)
         both = torch.cat([drawn, _mirror(drawn, shape[0])])

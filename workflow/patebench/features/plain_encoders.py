@@ -32,9 +32,9 @@ class _Plain(Encoder):
 
     @classmethod
     def learn(cls, pool: NDArray[Any], report: Report = silent) -> Self:
-        cls.check(tuple(pool.shape[1:]))
+        cls.check(pool.shape[1:])
         report(1, 1)
-        return cls(tuple(pool.shape[1:]))
+        return cls(pool.shape[1:])
 
     def features(self, x: NDArray[Any]) -> NDArray[np.float64]:
         self.check_shape(x)

@@ -103,7 +103,7 @@ class AxesEncoder(Encoder):
 
     @classmethod
     def learn(cls, pool: NDArray[Any], report: Report = silent) -> Self:
-        shape = tuple(pool.shape[1:])
+        shape = pool.shape[1:]
         cls.check(shape)
         return cls(shape, PrincipalAxes.learn(cls.outputs(pool, report).double()))
 

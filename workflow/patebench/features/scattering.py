@@ -177,7 +177,7 @@ class ContrastScatteringEncoder(Encoder):
 
     @classmethod
     def learn(cls, pool: NDArray[Any], report: Report = silent) -> Self:
-        cls.check(tuple(pool.shape[1:]))
+        cls.check(pool.shape[1:])
         return cls(ContrastEncoder.learn(pool, report), ScatteringEncoder.learn(pool))
 
     def features(self, x: NDArray[Any]) -> NDArray[np.float64]:

@@ -244,7 +244,7 @@ def untrained_network(
     model is not a network, or cannot be compressed.
     """
     learner = require_network(make_learner(model, "modern", classes=outputs), model)
-    build, shape = learner.build, tuple(pool.shape[1:])
+    build, shape = learner.build, pool.shape[1:]
     if compression != 1:
         check_compressible(model)
         assert isinstance(build, partial)

@@ -92,8 +92,8 @@ class Network:
             x, y = oversampled(x, y)
         inputs, labels = torch.from_numpy(x).to(self.device), torch.from_numpy(y.astype(np.int64)).to(self.device)
         self.standardise = Standardise(inputs)
-        self.net = self.build(tuple(x.shape[1:]), self.classes)
-        self.compute_dtype = compute_dtype_for(self.net, tuple(x.shape[1:]), self.recipe, self.device)
+        self.net = self.build(x.shape[1:], self.classes)
+        self.compute_dtype = compute_dtype_for(self.net, x.shape[1:], self.recipe, self.device)
         layout = torch.channels_last if x.ndim == 4 else torch.contiguous_format
         self.net = self.net.to(device=self.device, memory_format=layout)  # type: ignore[call-overload]
         return Fitting(self, self.standardise(inputs), labels, seed, loss)
