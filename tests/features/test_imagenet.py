@@ -76,10 +76,12 @@ def test_known_weights_encode_an_image_alone_as_beside_others(kind: type[ImageNe
     encoder = kind.learn(drawn)
     together = encoder.features(drawn)
     assert np.allclose(np.linalg.norm(together, axis=1), 1)
-    assert (together * encoder.features_alone(drawn)).sum(axis=1).min() > 0.98  # reduced precision, other batches
+    # Reduced precision rounds differently in other batches.
+    assert (together[:4] * encoder.features_alone(drawn[:4])).sum(axis=1).min() > 0.98
     again = kind.of(encoder.arrays())
     assert np.array_equal(again.features(drawn), together)
-    assert kind.learn(drawn[:, :1]).features(drawn[:, :1]).shape[0] == 12
+    grey = drawn[:3, :1]
+    assert kind.learn(grey).features(grey).shape[0] == 3
 
 
 def test_other_weights_and_other_samples_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

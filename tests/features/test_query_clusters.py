@@ -1,6 +1,7 @@
 """Clusters of the pool: how many, their sizes and nearness, and their names, against all namings."""
 
 import json
+from functools import cache
 from itertools import permutations, product
 from pathlib import Path
 
@@ -12,10 +13,12 @@ from patebench.cli import cli
 from patebench.core.errors import PatebenchError
 from patebench.core.files import write_arrays
 from patebench.core.formats import FEATURES
+from patebench.features import query_clusters
 from patebench.features.query_clusters import (
     FOR_EACH_CLASS,
     QueryClusters,
     choose,
+    clustered,
     majority,
     nearest_samples,
     one_to_one,
@@ -37,6 +40,16 @@ def test_expected_votes_are_the_heaps_share_of_the_records() -> None:
     assert (noisy.clusters, noisy.enough) == (2, False)
 
 
+ANGLES = np.arange(960) * 2 * np.pi / 960
+CIRCLE = np.c_[np.cos(ANGLES), np.sin(ANGLES)] / 2
+
+
+@cache
+def clustered_circle(clusters: int) -> tuple[np.ndarray, np.ndarray]:
+    """Cluster the circle, once for all amounts of noise."""
+    return clustered(CIRCLE, clusters)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("sigma", "clusters"),
@@ -48,10 +61,10 @@ def test_expected_votes_are_the_heaps_share_of_the_records() -> None:
         (240, 2),
     ],
 )
-def test_as_many_as_leave_each_twice_the_noise(sigma: float, clusters: int) -> None:
+def test_as_many_as_leave_each_twice_the_noise(sigma: float, clusters: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand records; one to five clusters for each of two classes, in a pool that falls into equal parts."""
-    angle = np.arange(960) * 2 * np.pi / 960
-    found = choose(np.c_[np.cos(angle), np.sin(angle)] / 2, teachers=1000, sigma=sigma, classes=2)
+    monkeypatch.setattr(query_clusters, "clustered", lambda _, clusters: clustered_circle(clusters))
+    found = choose(CIRCLE, teachers=1000, sigma=sigma, classes=2)
     assert [each.clusters for each in found.looked_at] == [2, 4, 6, 8, 10]
     assert abs(found.clusters - clusters) <= 2  # k-means does not divide a circle quite evenly
     assert found.enough

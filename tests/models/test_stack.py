@@ -87,10 +87,10 @@ def test_tables_and_other_architectures_can_be_stacked() -> None:
 
 def test_reduced_precision_gives_the_same_teachers_but_for_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("patebench.models.device.compute_dtype", lambda device: torch.bfloat16)
-    owned = shards([33, 40, 40], (1, 28, 28))
+    owned = shards([33, 40, 40], (1, 20, 20))
     alone, stack = both(Network(small_cnn, replace(MODERN, epochs=1), classes=4), owned)
     assert stack.device_facts == alone[0].device_facts == {"device": device().type, "precision": "bfloat16"}
-    unseen = shards([100], (1, 28, 28))[0][0]
+    unseen = shards([100], (1, 20, 20))[0][0]
     assert agreement(alone, stack, unseen) > 0.9
 
 
