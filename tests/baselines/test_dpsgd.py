@@ -1,4 +1,4 @@
-"""DP-SGD: what a step does is what its account says, and no sample changes a sum by more than the clipping norm."""
+"""Test DP-SGD: accounts match the steps taken, and one sample changes a sum by at most the clipping norm."""
 
 import math
 from functools import partial

@@ -1,4 +1,4 @@
-"""Private-kNN: its cost against integrals, its steps against every subset of a small world, and planted faults."""
+"""Test Private-kNN: its cost by numerical integration, its steps in a small world, and planted faults."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""The tests of Poisson sampling: p-values are p-values, and what they are of follows from the batches."""
+"""Test the checks of Poisson sampling: rates of false alarms, and batches of one size."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Distillation: labels worked out by hand, and the temperature on both sides."""
+"""Test distillation: targets computed by hand, and students trained at a temperature."""
 
 import numpy as np
 import pytest

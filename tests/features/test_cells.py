@@ -1,4 +1,4 @@
-"""Cells of public features, and the votes of records in them, against plain loops."""
+"""Compare cells of public features, and the votes of records in them, with plain loops."""
 
 import numpy as np
 import pytest

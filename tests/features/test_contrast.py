@@ -1,4 +1,4 @@
-"""Contrastive features: what they learn from a pool without a label."""
+"""Test what contrastive features learn from a pool without labels."""
 
 import math
 

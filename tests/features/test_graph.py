@@ -1,4 +1,4 @@
-"""Features that are smoothed over a graph of neighbours, beside a dense matrix and plain loops."""
+"""Compare features smoothed over a graph of neighbours with a dense matrix and plain loops."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The encoder that was trained on ImageNet: its network by another implementation, and its safe loading."""
+"""Compare EfficientNet-Lite with another implementation, and test that only known weights are loaded."""
 
 import importlib.util
 from pathlib import Path

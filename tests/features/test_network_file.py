@@ -1,4 +1,4 @@
-"""Encoders of the user's own: networks in TorchScript and ONNX files, and files that are refused."""
+"""Test encoders from a user's own network in a TorchScript or ONNX file, and files that are refused."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""Features of patches: by plain loops."""
+"""Compare features of patches with plain loops."""
 
 import numpy as np
 import pytest

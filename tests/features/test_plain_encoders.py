@@ -1,4 +1,4 @@
-"""Features that nothing is learnt for, beside loops over single pixels."""
+"""Compare features without learning with loops over single pixels."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Clusters of the pool: how many, their sizes and nearness, and their names, against all namings."""
+"""Test clusters of the pool: their number, sizes and nearness, and the labels assigned to them."""
 
 import json
 from functools import cache

@@ -1,4 +1,4 @@
-"""Conv-Middle and Conv-Small: their sizes as papers print them, their blocks, and what these say of samples."""
+"""Test Conv-Middle and Conv-Small: numbers of parameters as printed in papers, names of blocks, and hints."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""One GPU for each job of a machine: claims are exclusive, and end with the process; and where autocast is worth it."""
+"""Test that jobs claim different GPUs until they end, and which networks use reduced precision."""
 
 import ctypes
 import errno

@@ -1,4 +1,4 @@
-"""Every learner of the registry fits, predicts and repeats itself; the shared parts equal their definitions."""
+"""Test that all registered learners fit, predict and are reproducible; compare shared parts with definitions."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Every finite table can be learnt from, and no query enters a model as a number far beyond what it was trained on."""
+"""Test that models learn from any finite table, and that standardised queries stay within a limit."""
 
 import numpy as np
 import pytest

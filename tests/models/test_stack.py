@@ -1,4 +1,4 @@
-"""A stack of networks is the networks that would be trained one by one: same draws, same steps, same answers."""
+"""Compare stacks with networks that are trained one by one: random numbers, steps and predictions are equal."""
 
 from collections import OrderedDict
 from dataclasses import replace

@@ -1,8 +1,8 @@
 """Ind-kNN (Zhu, Zhao, Guo, Liu, Wang, UAI 2023): near private records label public samples, each within its own budget.
 
-The queries are random samples of the pool. The records within the radius of a query vote on it with their labels; a
-vote weighs less the farther the record is. A record pays for its votes from a budget of its own, query by query, and no
-longer votes once that is used up. The labels of the queries train a linear classifier, and a student.
+The queries are random samples of the pool. The records within the radius of a query vote on it with their labels, and
+the weight of a vote falls with the distance. Each record has a budget, to which its votes are charged query by query;
+it stops voting when the budget is used up. The labels of the queries train a linear classifier, and a student.
 
 Differences from the paper: the radius of a query is its distance to its `neighbours`-th nearest sample of the pool. The
 paper has one radius for all queries, and adapts the noise of each to a noisy count of the records within it. Without
