@@ -87,12 +87,6 @@ use rule train_baseline as train_baseline_on_truth with:
         pool="<results>/<split>/pool.npz",
         truth="<results>/<split>/truth.npz",
         test="<results>/<split>/test.npz",
-    output:
-        "<results>/<baseline>/baseline.json",
-    log:
-        "<logs>/train_baseline/<baseline>.log",
-    benchmark:
-        "<benchmarks>/train_baseline/<baseline>.tsv"
     wildcard_constraints:
         training=r"truth-\d+_[^/]+",
 

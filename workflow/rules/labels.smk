@@ -59,12 +59,8 @@ use rule select_queries as select_queries_in_round with:
         features=used(RUN.uses_features, f"{ROUND}/queries.npz", "<results>/<split>/features.npz"),
         labels=expand("<results>/<student>/{rounds}/labels.npz", rounds=round_before),
         predictions=expand("<results>/<student>/{rounds}/predictions.npz", rounds=round_before),
-    output:
-        "<results>/<round>/queries.npz",
-    log:
-        "<logs>/select_queries/<round>.log",
-    benchmark:
-        "<benchmarks>/select_queries/<round>.tsv"
+    pathvars:
+        selection=ROUND,
     params:
         options=options(f"{ROUND}/queries.npz"),
 
@@ -99,12 +95,8 @@ use rule aggregate as aggregate_in_round with:
         votes=used(RUN.chunks, ROUND, "<results>/<round>/votes.npz", otherwise="<results>/<ensemble>/votes.npz"),
         selected="<results>/<round>/queries.npz",
         earlier=expand("<results>/<student>/{rounds}/labels.npz", rounds=round_before),
-    output:
-        once("<results>/<round>/labels.npz"),
-    log:
-        "<logs>/aggregate/<round>.log",
-    benchmark:
-        "<benchmarks>/aggregate/<round>.tsv"
+    pathvars:
+        labels=ROUND,
     params:
         options=options(f"{ROUND}/labels.npz"),
 
@@ -136,14 +128,10 @@ rule account:
 use rule account as account_in_round with:
     input:
         votes=used(RUN.chunks, ROUND, "<results>/<round>/votes.npz", otherwise="<results>/<ensemble>/votes.npz"),
-        labels="<results>/<round>/labels.npz",
+        labels="<results>/<labels>/labels.npz",
         selected=expand("<results>/<student>/{rounds}/queries.npz", rounds=rounds_so_far),
-    output:
-        "<results>/<round>/bounds.json",
-    log:
-        "<logs>/account/<round>.log",
-    benchmark:
-        "<benchmarks>/account/<round>.tsv"
+    pathvars:
+        labels=ROUND,
     params:
         options=options(f"{ROUND}/bounds.json"),
 

@@ -44,12 +44,8 @@ use rule collect as collect_in_round with:
         labels="<results>/<round>/labels.npz",
         bounds="<results>/<round>/bounds.json",
         students="<results>/<round>/student.json",
-    output:
-        "<results>/<round>/collected.json",
-    log:
-        "<logs>/collect/<round>.log",
-    benchmark:
-        "<benchmarks>/collect/<round>.tsv"
+    pathvars:
+        ensemble=ROUND,
 
 
 rule manifest:

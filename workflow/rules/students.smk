@@ -34,16 +34,12 @@ rule train_student:
 use rule train_student as train_student_in_round with:
     input:
         pool="<results>/<split>/pool.npz",
-        labels="<results>/<round>/labels.npz",
+        labels="<results>/<labels>/labels.npz",
         test="<results>/<split>/test.npz",
         features=used(RUN.uses_features, f"{ROUND}/student.json", "<results>/<split>/features.npz"),
         encoder=used(RUN.uses_encoder, f"{ROUND}/student.json", "<results>/<split>/encoder.npz"),
-    output:
-        student="<results>/<round>/student.json",
-        predictions="<results>/<round>/predictions.npz",
-    log:
-        "<logs>/train_student/<round>.log",
-    benchmark:
-        "<benchmarks>/train_student/<round>.tsv"
+    pathvars:
+        labels=ROUND,
+        student=ROUND,
     params:
         options=options(f"{ROUND}/student.json"),
