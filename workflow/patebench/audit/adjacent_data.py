@@ -5,7 +5,7 @@ shard and its teacher's votes, on any number of queries, but no public output. `
 verdict `holds` is not a proof, since untested records and changes may alter more.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -19,23 +19,22 @@ from patebench.data.partitions import Change
 #: Private records by column: x (samples, …), and y, row and, if known, owner (samples,).
 Records = Mapping[str, NDArray[Any]]
 
-#: Kind of change to the private data → what a partition must protect to claim that it alters at most one shard. A
-#: partition that protects all records of an owner makes every claim except `LEAVE`. None: every partition makes the
-#: claim.
-KINDS: Mapping[str, Change | None] = {
-    "replace": Change.REPLACE,
-    "outlier": Change.REPLACE,
-    "remove": Change.REMOVE,
-    "add": Change.ADD,
-    "shard": None,
-    "outliers": None,
-    "owner": Change.OWNER,
-    "owner leaves": Change.OWNER,
-    "owner gone": Change.LEAVE,
-    "owner new": Change.LEAVE,
-    "twin in pool": Change.REPLACE,
-    "twin in test": Change.REPLACE,
-    "label": Change.LABEL,
+#: Kind of change to the private data → what a partition must protect to claim that the kind alters at most one shard:
+#: any of these changes. Every partition makes the claim if there are none.
+KINDS: Mapping[str, Collection[Change]] = {
+    "replace": (Change.REPLACE, Change.OWNER),
+    "outlier": (Change.REPLACE, Change.OWNER),
+    "remove": (Change.REMOVE, Change.OWNER),
+    "add": (Change.ADD, Change.OWNER),
+    "shard": (),
+    "outliers": (),
+    "owner": (Change.OWNER,),
+    "owner leaves": (Change.OWNER,),
+    "owner gone": (Change.LEAVE,),
+    "owner new": (Change.LEAVE,),
+    "twin in pool": (Change.REPLACE, Change.OWNER),
+    "twin in test": (Change.REPLACE, Change.OWNER),
+    "label": (Change.LABEL, Change.OWNER),
 }
 
 
@@ -64,18 +63,16 @@ class World:
 
     def claims_one_shard(self, kind: str) -> bool:
         """Return True if the partition claims that a change of `kind`, a key of `KINDS`, alters at most one shard."""
-        changed = KINDS[kind]
-        implied = {changed} if changed is Change.LEAVE else {changed, Change.OWNER}
-        return changed is None or bool(implied & {*self.protects})
+        return not KINDS[kind] or any(change in self.protects for change in KINDS[kind])
 
     def choose(self, kind: str, repeat: int, shared: np.random.Generator, own: np.random.Generator) -> int:
         """Return the index of the record that a change of `kind`, a key of `KINDS`, will alter.
 
-        If there are shards with more than one record, the record is drawn from these shards. For "owner gone", it is
-        drawn from shards with several owners. Two kinds may alter a record other than the drawn one. For "outlier",
-        this is a record of the smallest shard, if the smallest shard has at least two records fewer than that of the
-        drawn record. For "outliers", this is the first record of the first teacher that is trained in the same chunk;
-        accidental sharing of data between teachers mostly starts there.
+        The record is drawn from shards with more than one record, if there are any. For "owner gone", it is drawn from
+        shards with several owners. Two kinds may alter another record. For "outlier", this is a record of the smallest
+        shard, if this shard has at least two records fewer than that of the drawn record. For "outliers", this is the
+        first record of the first teacher that is trained in the same chunk, since accidental sharing of data between
+        teachers mostly starts there.
 
         Parameters
         ----------
@@ -112,9 +109,9 @@ class World:
         -------
         A description of the change, and the changed records.
         """
-        ours, x, y = self.records, self.records["x"], self.records["y"]
-        whose, column = ("owner", ours["owner"]) if kind.startswith("owner") else ("teacher", self.holders)
-        held, whose = np.flatnonzero(column == column[at]), f"{whose} {column[at]}"
+        records, x, y = self.records, self.records["x"], self.records["y"]
+        unit, column = ("owner", records["owner"]) if kind.startswith("owner") else ("teacher", self.holders)
+        held, whose = np.flatnonzero(column == column[at]), f"{unit} {column[at]}"
         match kind:
             case "replace":  # with a record of another label
                 others = np.flatnonzero(y != y[at])
@@ -139,12 +136,12 @@ class World:
             case "owner gone":
                 return f"all {len(held)} records of {whose} are removed", self._without(held)
             case "add" | "owner new":  # with unused numbers; last + 1 may not fit the integer type
-                more = {name: np.append(column, column[at : at + 1], axis=0) for name, column in ours.items()}
+                more = {name: np.append(values, values[at : at + 1], axis=0) for name, values in records.items()}
                 noisy = x[at] + rng.normal(scale=0.01 + 0.01 * np.abs(x[at].astype(float)), size=x[at].shape)
                 more["x"][-1] = noisy if x.dtype.kind == "f" else np.clip(np.rint(noisy), 0, 255)
-                for name in ("row", *(["owner"] if kind == "owner new" else [])):
-                    more[name][-1] = np.setdiff1d(np.arange(len(y) + 1), ours[name])[0]
-                new = " of a new owner" if kind == "owner new" else ""
+                numbered, new = (("row",), "") if kind == "add" else (("row", "owner"), " of a new owner")
+                for name in numbered:
+                    more[name][-1] = np.setdiff1d(np.arange(len(y) + 1), records[name])[0]
                 return f"a copy of record {at}{new} with noise is added", more
             case "shard" | "owner":
                 others = np.setdiff1d(np.arange(len(y)), held)
@@ -157,8 +154,7 @@ class World:
             case "twin in pool" | "twin in test":  # if this changes public results, they leak membership
                 public, where = (self.pool, "the pool") if kind == "twin in pool" else (self.test, "the test set")
                 sample = int(rng.integers(len(public)))
-                what = f"record {at} becomes equal to sample {sample} of {where}"
-                return what, self._with(at, public[sample], y[at])
+                return f"record {at} becomes equal to sample {sample} of {where}", self._with(at, public[sample], y[at])
         raise ValueError(kind)
 
     def _with(self, at: Any, values: Any, labels: Any) -> Records:
@@ -241,7 +237,7 @@ class ChangeFinding:
         """Compare the outputs of the stages `before` and `after` a change of the private data, and return the finding.
 
         The change is a violation if it alters a public output, the votes of a teacher whose shard stays the same or, if
-        `claimed`, more than one shard. `kind` becomes the attribute `change`.
+        `claimed`, more than one shard.
         """
         shards, votes = differing_keys(before.shards, after.shards), differing_keys(before.votes, after.votes)
         faults = [f"{name} changed" for name in differing_keys(before.public, after.public)]
@@ -251,8 +247,8 @@ class ChangeFinding:
             )
         verdict = Moved.VIOLATED if faults else Moved.HOLDS
         if len(shards) > 1:
+            verdict = Moved.VIOLATED if faults or claimed else Moved.NOT_CLAIMED
             faults.append(f"{len(shards)} of {max(len(before.shards), len(after.shards))} teachers' shards changed")
-            verdict = Moved.VIOLATED if claimed or verdict is Moved.VIOLATED else Moved.NOT_CLAIMED
         return cls(kind, what, verdict, claimed, tuple(faults), tuple(shards), tuple(votes), tuple(after.votes))
 
     @classmethod

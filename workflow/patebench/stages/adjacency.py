@@ -10,6 +10,7 @@ records.
 
 import hashlib
 import importlib
+import itertools
 import json
 import shutil
 import sys
@@ -37,7 +38,7 @@ from patebench.core.seeds import Mode, generator
 from patebench.core.spelling import command_words
 from patebench.data import DATASETS
 from patebench.data.division import digest_records
-from patebench.data.partitions import NOBODY, Change, read_owners
+from patebench.data.partitions import NOBODY, read_owners
 from patebench.stages.train_teachers import read_shard
 
 #: Number of teachers per retrained chunk, unless all teachers are retrained.
@@ -105,7 +106,7 @@ def audit(config: Run, folder: Path, changes: int = 1, thorough: bool = False) -
         if data not in sets:
             sets[data] = DataSet(config, data, folder / f"data-{len(sets)}")
             yield sets[data].audit()
-        yield Comparison(sets[data], ensemble, rounds, folder / "runs", thorough).audit(changes)
+        yield _audit_ensemble(sets[data], ensemble, rounds, folder / "runs", changes, thorough)
         shutil.rmtree(folder / "runs")
 
 
@@ -122,17 +123,17 @@ def _ensembles(config: Run) -> Iterator[tuple[Ensemble, list[Round]]]:
         first_seeds |= {each: None for each in ensembles if each.split.seed == ensembles[0].split.seed}
     for ensemble in first_seeds:
         if ensemble.imported:
-            line = (
+            raise PatebenchError(
                 f"the votes of {ensemble.name} come from a file, so no private data can be changed; audit only"
-                " experiments with trained teachers (key `only`)"
+                " experiments with trained teachers (key `only`)",
+                code="imported-votes",
             )
-            raise PatebenchError(line, code="imported-votes")
         if (settings := ensemble.split.data.settings) and settings.long_tail:
-            line = (
+            raise PatebenchError(
                 f"with 'long_tail', changing one record of {ensemble.split.data.name} changes which others are selected"
-                "; leave 'long_tail' out for the audit"
+                "; leave 'long_tail' out for the audit",
+                code="long-tail",
             )
-            raise PatebenchError(line, code="long-tail")
         rounds = [labels.round.rounds[0] for labels in label_sets if labels.round and labels.ensemble == ensemble]
         yield ensemble, list({each.selection.slug: each for each in reversed(rounds)}.values())
 
@@ -160,14 +161,14 @@ class Rerun:
                 self.run.add_round(replace(first, ensemble=ensemble))
         self.prepared = Traces({})
 
-    def _make(self, stage: str, target: str, outputs: Mapping[str, str], **extra: Any) -> None:
-        """Make the file `target` by running the command of `stage`.
+    def _make(self, stage: str, target: str, outputs: Mapping[str, str], **options: Any) -> None:
+        """Make the file `target` by the command of `stage`, with its options in the run and the further `options`.
 
-        `outputs` maps each output option to a file name in the folder of `target`, and `extra` contains further
-        options. Input files are searched in the folder of `target`, then in its parent folders.
+        `outputs` maps each output option to a file name in the folder of `target`. Input files are searched in the
+        folder of `target`, then in its parent folders.
         """
         folder = (self.folder / target).parent
-        options = {**self.run.options[target], **{option: folder / name for option, name in outputs.items()}, **extra}
+        options = {**self.run.options[target], **{option: folder / name for option, name in outputs.items()}, **options}
         words = []
         if stage == "data":
             options |= {"root": self.run.data_root, "download": self.run.download}
@@ -207,10 +208,10 @@ class Rerun:
             selections = [f"{Path(voters).parent}/queries/{slug}" for slug in self.run.selections.get(voters, [])]
             queries = [f"{place}/queries.npz" for place in (voters, *selections)]
             selected = [self.folder / target for target in queries if target in self.run.options]
-            files = [self.folder / voters / "chunks" / f"{chunk}.npz" for chunk in chunks]
-            for file in files:
+            targets = [f"{voters}/chunks/{chunk}.npz" for chunk in chunks]
+            files = [self.folder / target for target in targets]
+            for target, file in zip(targets, files, strict=True):
                 if not file.exists():
-                    target = str(file.relative_to(self.folder))
                     self._make("train_teachers", target, {"out": file.name}, selected=selected)
                 chunk = read_arrays(file, CHUNK)
                 owners = {"teachers": chunk["teachers"], "rows": chunk.arrays.get("row_teachers")}
@@ -250,14 +251,10 @@ class Rerun:
 
 
 def _read_as_loaded(path: Path) -> Artefact:
-    """Return the samples in the file `path` as they were before feature extraction.
-
-    If `x` contains features of images, it is replaced by the stored images.
-    """
+    """Return the samples in the file `path`; if `x` contains features of images, it is replaced by the images."""
     samples = read_any_arrays(path, LAYOUTS)
     arrays = dict(samples.arrays)
-    if (images := arrays.pop("images", None)) is not None:
-        arrays["x"] = images
+    arrays["x"] = arrays.pop("images", arrays["x"])
     return replace(samples, arrays=arrays)
 
 
@@ -352,77 +349,69 @@ def compare_runs(
         shutil.rmtree(after.folder, ignore_errors=True)
 
 
-class Comparison:
-    """Adjacency audit of one ensemble: compares its stages on changed data with the run `base` on unchanged data."""
+def _audit_ensemble(
+    data: DataSet, ensemble: Ensemble, rounds: Sequence[Round], folder: Path, changes: int, thorough: bool
+) -> AuditedData:
+    """Compare the stages of `ensemble` on changed data with those on unchanged data; return one finding per change.
 
-    def __init__(
-        self, data: DataSet, ensemble: Ensemble, rounds: Sequence[Round], folder: Path, thorough: bool
-    ) -> None:
-        if not thorough:
-            chunk = ensemble.teachers if ensemble.teachers <= 2 * _TOGETHER else _TOGETHER
-            ensemble = replace(ensemble, work=ensemble.work.model_copy(update={"chunk": chunk}))
+    Each applicable kind of change is made `changes` times. The stages write to subfolders of `folder`. Unless
+    `thorough` is True, only the chunk of the changed teacher and one other chunk of few teachers are trained.
+    """
+    if not thorough:
+        chunk = ensemble.teachers if ensemble.teachers <= 2 * _TOGETHER else _TOGETHER
+        ensemble = replace(ensemble, work=ensemble.work.model_copy(update={"chunk": chunk}))
         # Features take long to extract, so they are extracted only for teachers that vote with them.
-        by_features = thorough or ensemble.votes_in_rounds
-        self.rounds = [first for first in rounds if by_features or not first.uses_features]
-        self.data, self.ensemble, self.folder, self.thorough = data, ensemble, folder, thorough
-        ours, owners = dict(data.private.arrays), ensemble.partition.owners
-        ours |= {"owner": read_owners(Path(owners))} if owners else {}
-        self.base = self._rerun("as-it-is", ours).prepare()
-        partition = read_arrays(self.base.folder / ensemble.name / "partition.npz", PARTITION)
-        holders = np.full(partition.meta["samples"], NOBODY)
-        holders[partition["indices"]] = np.repeat(np.arange(ensemble.teachers), np.diff(partition["offsets"]))
-        split = self.base.folder / ensemble.split.name
-        pool, test = (_read_as_loaded(split / f"{name}.npz")["x"] for name in ("pool", "test"))
-        self.world = World(self._file_order(ours), holders, pool, test, partition.meta["protects"], ensemble.work.chunk)
+        rounds = [first for first in rounds if ensemble.votes_in_rounds or not first.uses_features]
+    labels_only = ensemble.split.parameters.protects is not None  # then samples are public and do not change
 
-    def _rerun(self, name: str, records: Records) -> Rerun:
-        data = self.data.with_records(self._file_order(records), name)
-        return Rerun(self.data.config, data, self.folder / name, self.ensemble, self.rounds)
-
-    def _file_order(self, records: Records) -> Records:
+    def in_file_order(records: Records) -> Records:
         """Return `records` in the order in which they are stored: sorted by label if only labels are private.
 
         A record with a changed label then moves to another position, as in a data set that is read class by class.
         """
-        if self.ensemble.split.parameters.protects is None:
+        if not labels_only:
             return records
         order = np.argsort(records["y"], kind="stable")
         return {name: values[order] for name, values in records.items()}
 
-    def audit(self, changes: int) -> AuditedData:
-        """Return one finding per change of the private data; each applicable kind of change is made `changes` times."""
-        kinds = [kind for kind in KINDS if "owner" in self.world.records or not kind.startswith("owner")]
-        labels_only = list(self.world.protects) == [Change.LABEL]  # then samples are public and do not change
-        kinds = [kind for kind in kinds if (KINDS[kind] is Change.LABEL) == labels_only]
-        seed, stream = self.ensemble.split.seed, ("adjacency", self.ensemble.name)
-        findings: list[ChangeFinding] = []
-        with progress(f"{self.ensemble.slug}: changed data", changes * len(kinds), "changes") as done:
-            for repeat in range(changes):
-                for kind in kinds:
-                    rng = generator(seed, *stream, kind, repeat)
-                    at = self.world.choose(kind, repeat, generator(seed, *stream, repeat), rng)
-                    # Train the holder of the record first, so that a failure on unchanged data is not attributed to it.
-                    self.base.vote(self._chunks(int(self.world.holders[at])))
-                    what, ours = self.world.change(kind, at, rng)
-                    claims, changed = self.world.claims_one_shard(kind), self._rerun("changed", ours)
-                    findings.append(compare_runs(kind, what, claims, self.base, changed, self._chunks))
-                    done(len(findings))
-        retrained, teachers = {i for finding in findings for i in finding.retrained}, self.ensemble.teachers
-        thorough = "--thorough retrains all, joins their votes and selects queries by features of the pool"
-        notes = [f"Retrained: {len(retrained)} of {teachers} teachers; {thorough}."]
-        facts = {"dataset": self.data.data.name, "teachers": teachers, "partition": self.ensemble.partition.slug}
-        return AuditedData(self.ensemble.name, {**facts, "protects": self.world.protects}, notes, findings)
+    def rerun(name: str, records: Records) -> Rerun:
+        return Rerun(data.config, data.with_records(in_file_order(records), name), folder / name, ensemble, rounds)
 
-    def _chunks(self, teacher: int) -> list[str]:
-        """Return the names of the chunks of teachers to retrain after a change in the shard of `teacher`.
-
-        These are the chunk of `teacher` and one other chunk, or all chunks if `thorough` is True.
-        """
-        chunks = self.ensemble.chunks
-        if self.thorough or len(chunks) < 2:
+    def chunks_to_train(teacher: int) -> list[str]:
+        chunks, place = ensemble.chunks, teacher // ensemble.work.chunk
+        if thorough or len(chunks) < 2:
             return chunks
-        place = teacher // self.ensemble.work.chunk
         return [chunks[place], chunks[(place + len(chunks) // 2) % len(chunks)]]
+
+    owners = ensemble.partition.owners
+    records = in_file_order({**data.private.arrays, **({"owner": read_owners(Path(owners))} if owners else {})})
+    base = rerun("as-it-is", records).prepare()
+    partition = read_arrays(base.folder / ensemble.name / "partition.npz", PARTITION)
+    protects = partition.meta["protects"]
+    holders = np.full(partition.meta["samples"], NOBODY)
+    holders[partition["indices"]] = np.repeat(np.arange(ensemble.teachers), np.diff(partition["offsets"]))
+    split = base.folder / ensemble.split.name
+    pool, test = (_read_as_loaded(split / f"{name}.npz")["x"] for name in ("pool", "test"))
+    world = World(records, holders, pool, test, protects, ensemble.work.chunk)
+    kinds = [kind for kind in KINDS if (kind == "label") == labels_only]
+    kinds = [kind for kind in kinds if "owner" in records or not kind.startswith("owner")]
+    seed, stream = ensemble.split.seed, ("adjacency", ensemble.name)
+    findings: list[ChangeFinding] = []
+    with progress(f"{ensemble.slug}: changed data", changes * len(kinds), "changes") as done:
+        for repeat, kind in itertools.product(range(changes), kinds):
+            rng = generator(seed, *stream, kind, repeat)
+            at = world.choose(kind, repeat, generator(seed, *stream, repeat), rng)
+            # Train the holder of the record first, so that a failure on unchanged data is not attributed to it.
+            base.vote(chunks_to_train(int(holders[at])))
+            what, changed = world.change(kind, at, rng)
+            claims = world.claims_one_shard(kind)
+            findings.append(compare_runs(kind, what, claims, base, rerun("changed", changed), chunks_to_train))
+            done(len(findings))
+    retrained = {i for finding in findings for i in finding.retrained}
+    more = "--thorough retrains all, joins their votes and selects queries by features of the pool"
+    notes = [f"Retrained: {len(retrained)} of {ensemble.teachers} teachers; {more}."]
+    facts = {"dataset": data.data.name, "teachers": ensemble.teachers, "partition": ensemble.partition.slug}
+    return AuditedData(ensemble.name, {**facts, "protects": protects}, notes, findings)
 
 
 command = stage_command(run)
