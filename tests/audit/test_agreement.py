@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, fisher_exact
 
-from patebench.audit.agreement import ALPHA, TwoTallies, disagreements, tally_labels, tally_neighbours
+from patebench.audit.agreement import ALPHA, Tally, TwoTallies, disagreements, tally_neighbours
 
 STATED = np.array([0.5, 0.3, 0.2, 0.0])
 
@@ -12,18 +12,18 @@ STATED = np.array([0.5, 0.3, 0.2, 0.0])
 def test_p_values_are_those_of_the_binomial_distribution():
     seen = np.array([430, 340, 230, 0])
     expected = [2 * min(binom.cdf(x, 1000, p), binom.sf(x - 1, 1000, p)) for x, p in zip(seen, STATED, strict=True)]
-    found = tally_labels("here", seen, STATED).p_values()
+    found = Tally("here", seen, STATED).p_values()
     np.testing.assert_allclose(found, np.minimum(expected, 1), rtol=1e-4)
-    assert tally_labels("here", np.array([999, 0, 0, 1]), STATED).p_values()[3] < 1e-11, "it cannot happen"
+    assert Tally("here", np.array([999, 0, 0, 1]), STATED).p_values()[3] < 1e-11, "it cannot happen"
     must = np.array([1.0, 0.0])
-    np.testing.assert_array_equal(tally_labels("here", np.array([50, 0]), must).p_values(), [1, 1])
-    assert tally_labels("here", np.array([49, 1]), must).p_values().min() < 1e-11
+    np.testing.assert_array_equal(Tally("here", np.array([50, 0]), must).p_values(), [1, 1])
+    assert Tally("here", np.array([49, 1]), must).p_values().min() < 1e-11
 
 
 def test_a_disagreement_is_one_line_and_counts_all_tests():
-    tallies = [tally_labels("here", np.array([500, 300, 200, 0]), STATED)] * 9
+    tallies = [Tally("here", np.array([500, 300, 200, 0]), STATED)] * 9
     assert disagreements(tallies) == []
-    (line,) = disagreements([*tallies, tally_labels("there", np.array([300, 500, 200, 0]), STATED)])
+    (line,) = disagreements([*tallies, Tally("there", np.array([300, 500, 200, 0]), STATED)])
     assert line.startswith("class 1 in 500 of 1000 there, where 300 are expected (p < ")
     assert "over 40 tests" in line
     assert disagreements([]) == []

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from patebench.accounting.votes import Votes
-from patebench.audit.agreement import disagreements, tally_labels
+from patebench.audit.agreement import Tally, disagreements
 from patebench.audit.release_noise import DiscreteNoise
 from patebench.core.entropy import Entropy
 from patebench.mechanisms.base import make_mechanism
@@ -53,5 +53,5 @@ def test_releases_in_release_mode_have_the_exact_discrete_probabilities(name, pa
         votes = Votes(np.tile(counts, (2000, 1)))
         for drawn in (Entropy(), source()):
             labels = make_mechanism(name, parameters).release(votes, drawn)
-            tally = tally_labels(name, np.bincount(labels, minlength=4), np.append(stated, 0.0))
+            tally = Tally(name, np.bincount(labels, minlength=4), np.append(stated, 0.0))
             assert disagreements([tally]) == []

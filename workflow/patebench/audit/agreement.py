@@ -11,6 +11,7 @@ contradicted bound. 200 audits of sound mechanisms (15 mechanisms in turn, 2000 
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,29 +30,40 @@ _ROUNDING = 1e-9, 1e-15
 
 
 @dataclass(frozen=True, eq=False)
-class Tally:
-    """Exact binomial tests of how often outcomes occurred in runs, against their stated probabilities.
+class _Counts:
+    """Counts of outcomes in runs, with one exact test per cell.
 
-    There is one test per cell. A cell is an outcome, a group of outcomes or, to test independence, a pair of outcomes.
+    A cell is an outcome, a group of outcomes or, to test independence, a pair of outcomes.
 
     Parameters
     ----------
     where : the last words of messages "class 2 in 3 of 10 …", such as "on the counts (3, 2)"
-    names : (cells,) name of each cell, such as "class 2"
     seen : (cells,) number of runs in each cell
-    stated : (cells,) stated probability of each cell
+    names : (cells,) name of each cell; () if the cells are "class 0", "class 1", … and, last, "no answer"
     plain : True if single labels are counted, False if pairs of labels are counted to test their independence
     """
 
     where: str
-    names: Sequence[str]
     seen: NDArray[np.integer]
-    stated: Array
-    plain: bool = True
+    names: Sequence[str] = field(default=(), kw_only=True)
+    plain: bool = field(default=True, kw_only=True)
 
     @property
     def runs(self) -> int:
         return int(self.seen.sum())
+
+    def name(self, cell: int) -> str:
+        return self.names[cell] if self.names else f"class {cell}" if cell < len(self.seen) - 1 else "no answer"
+
+
+@dataclass(frozen=True, eq=False)
+class Tally(_Counts):
+    """Exact binomial tests of how often outcomes occurred in runs, against `stated`, the stated probabilities (cells,).
+
+    The other parameters are those of `_Counts`.
+    """
+
+    stated: Array
 
     def p_values(self) -> Array:
         """Return the two-sided p-value of each cell, (cells,): twice the smaller binomial tail, rounded up, but ≤ 1."""
@@ -67,31 +79,20 @@ class Tally:
 
     def describe(self, cell: int) -> str:
         seen, runs, p = int(self.seen[cell]), self.runs, float(self.stated[cell])
-        return f"{self.names[cell]} in {seen} of {runs} {self.where}, where {runs * p:.6g} are expected"
+        return f"{self.name(cell)} in {seen} of {runs} {self.where}, where {runs * p:.6g} are expected"
 
 
 @dataclass(frozen=True, eq=False)
-class TwoTallies:
+class TwoTallies(_Counts):
     """Exact tests of whether outcomes are equally likely in release mode and with seeded noise, one test per outcome.
 
     In release mode, noise comes from the operating system. Given the total count of an outcome in both modes, its count
     in release mode is hypergeometric (Fisher 1935, exact test).
 
-    Parameters
-    ----------
-    where, plain, names : see `Tally`; here, a cell is one outcome
-    seen, reference : (outcomes,) count of each outcome in release mode, and with seeded noise
+    `seen` are the counts in release mode, and `reference` (cells,) those with seeded noise.
     """
 
-    where: str
-    seen: NDArray[np.integer]
     reference: NDArray[np.integer]
-    plain: bool = field(default=True, kw_only=True)
-    names: Sequence[str] = field(default=(), kw_only=True)
-
-    @property
-    def runs(self) -> int:
-        return int(self.seen.sum())
 
     def p_values(self) -> Array:
         """Return the two-sided p-value of each outcome, (outcomes,): twice the smaller hypergeometric tail, but ≤ 1."""
@@ -101,10 +102,9 @@ class TwoTallies:
         return np.minimum(2 * np.minimum(law.cdf(self.seen), law.sf(self.seen - 1)), 1.0)
 
     def describe(self, cell: int) -> str:
-        name = (self.names or outcome_names(len(self.seen)))[cell]
         return (
-            f"in release mode, {name} in {self.seen[cell]} of {self.runs} {self.where}, and with seeded discrete noise "
-            f"in {self.reference[cell]} of {self.reference.sum()}"
+            f"in release mode, {self.name(cell)} in {self.seen[cell]} of {self.runs} {self.where}, and with seeded "
+            f"discrete noise in {self.reference[cell]} of {self.reference.sum()}"
         )
 
 
@@ -129,22 +129,6 @@ def disagreements(tallies: Iterable[Tally | TwoTallies]) -> list[str]:
     return [f"{words} (p < {max(least * tests, 1e-300):.1g} over {tests} tests)"]
 
 
-def outcome_names(outcomes: int) -> list[str]:
-    """Return the names of the `outcomes` possible outcomes of a query: "class 0", "class 1", … and last "no answer"."""
-    return [*(f"class {label}" for label in range(outcomes - 1)), "no answer"]
-
-
-def tally_labels(where: str, seen: NDArray[np.integer], stated: Array) -> Tally:
-    """Return a test of how often each outcome of a repeated query occurred, against the stated probabilities.
-
-    Parameters
-    ----------
-    where : description of the runs, see `Tally`
-    seen, stated : (classes + 1,) count and stated probability of each outcome; the last is "no answer"
-    """
-    return Tally(where, outcome_names(len(stated)), seen, stated)
-
-
 def tally_neighbours(where: str, outcomes: Outcomes, stated: Array) -> Iterator[Tally]:
     """Yield tests of independence between the labels of one release, which answers the same query many times.
 
@@ -163,7 +147,7 @@ def tally_neighbours(where: str, outcomes: Outcomes, stated: Array) -> Iterator[
     pairs = outcomes[: n // 2 * 2].reshape(-1, 2)
     names = [f"outcome {a} followed by {b}" for a in range(cells) for b in range(cells)]
     joint = np.bincount(pairs @ np.array([cells, 1]), minlength=cells**2)
-    yield Tally(where, names, joint, np.outer(stated, stated).ravel(), plain=False)
+    yield Tally(where, joint, np.outer(stated, stated).ravel(), names=names, plain=False)
     yield from (_tally_repeats(where, outcomes, lag, same) for lag in lags(n) if lag > 1)
     chosen = most_likely_lag(outcomes[: n // 2][:_SEARCHED])
     if 0 < chosen <= n // 4:
@@ -176,8 +160,11 @@ def lags(queries: int) -> list[int]:
     return [lag for lag in sorted({*powers, queries // 2}) if 0 < lag <= queries // 2]
 
 
-def count_repeats(outcomes: Outcomes, lag: int) -> NDArray[np.int64]:
-    """Return the numbers of equal and of unequal pairs, (2,), among disjoint pairs of outcomes `lag` queries apart."""
+def count_repeats(outcomes: NDArray[Any], lag: int) -> NDArray[np.int64]:
+    """Return the numbers of equal and of unequal pairs, (2,), among disjoint pairs of `outcomes` (queries,).
+
+    The two outcomes of a pair are `lag` queries apart.
+    """
     pairs = outcomes[: len(outcomes) // (2 * lag) * 2 * lag].reshape(-1, 2, lag)
     equal, number = int(np.sum(pairs[:, 0] == pairs[:, 1])), pairs.size // 2
     return np.array([equal, number - equal])
@@ -189,7 +176,8 @@ def repeat_names(lag: int) -> list[str]:
 
 
 def _tally_repeats(where: str, outcomes: Outcomes, lag: int, same: float) -> Tally:
-    return Tally(where, repeat_names(lag), count_repeats(outcomes, lag), np.array([same, 1 - same]), plain=False)
+    stated = np.array([same, 1 - same])
+    return Tally(where, count_repeats(outcomes, lag), stated, names=repeat_names(lag), plain=False)
 
 
 def most_likely_lag(outcomes: Outcomes) -> int:
@@ -203,17 +191,3 @@ def most_likely_lag(outcomes: Outcomes) -> int:
         shown = np.fft.rfft((names == name) - np.mean(names == name), 2 * n)
         total += np.fft.irfft(np.abs(shown) ** 2, 2 * n)[: n // 2]
     return int(np.argmax(total[1:] / np.sqrt(n - np.arange(1, n // 2)))) + 1 if n >= 4 else 0
-
-
-def tally_positions(where: str, transcripts: Outcomes, stated: Array) -> Iterator[Tally]:
-    """Yield one test per query: its outcomes in all releases against its stated probabilities.
-
-    Parameters
-    ----------
-    where : description of the votes, for messages
-    transcripts : (releases, queries) outcomes of several releases of the same votes
-    stated : (queries, classes + 1) stated probabilities of the outcomes
-    """
-    for position, probabilities in enumerate(stated):
-        seen = np.bincount(transcripts[:, position], minlength=len(probabilities))
-        yield tally_labels(f"{where}, as answer {position + 1} of a release", seen, probabilities)

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.votes import Counts, Votes
-from patebench.audit import agreement
-from patebench.audit.agreement import Tally
+from patebench.audit.agreement import Tally, tally_neighbours
 from patebench.audit.estimates import Rates, clopper_pearson
 from patebench.audit.runs import (
     AuditSetting,
@@ -137,7 +136,12 @@ class SampledAudit(AuditSetting):
         largest = {}
         for T in queries:
             counting = max(1000, (labels - labels // _CHOOSING) * query_factor(self.runs, T))
-            largest[T] = self._count_event(self._choose_best_event(counting, known, T), counting, T, tallies)
+            event = self._choose_best_event(counting, known, T)
+            counts = [
+                self._count_side(event.pair, side, counting, f"{T}/count/{name}", tallies)
+                for side, name in enumerate(("here", "there"))
+            ]
+            largest[T] = event.count(counts, self.confidence, T, self.delta)
         return largest, tallies
 
     def _queries_per_run(self, votes: Votes) -> int:
@@ -156,13 +160,12 @@ class SampledAudit(AuditSetting):
         if self._local:
             seen[-1] = 0  # which teacher is queried when is public
         stated = self.mechanism.outcome_probabilities(pair.votes(1)[side])
-        if stated is None:
-            return Known(seen / seen.sum(), float(seen.sum()))
-        tally = agreement.tally_labels(_on_side(pair, side), seen, stated[0])
-        tallies.append(tally)
-        if float(tally.p_values().min()) * len(seen) < _CREDIBLE:
-            return Known(seen / seen.sum(), float(seen.sum()))
-        return Known(stated[0], 1e15)
+        if stated is not None:
+            tally = Tally(_on_side(pair, side), seen, stated[0])
+            tallies.append(tally)
+            if float(tally.p_values().min()) * len(seen) >= _CREDIBLE:
+                return Known(stated[0], 1e15)
+        return Known(seen / seen.sum(), float(seen.sum()))
 
     def _choose_best_event(self, labels: int, known: Sequence[tuple[Pair, Known, Known]], queries: int) -> Event:
         """Return the event with the largest expected ε lower bound of `queries` queries, if counted in `labels` labels.
@@ -177,14 +180,6 @@ class SampledAudit(AuditSetting):
             events += [event for pair in few[:_NESTED] for event in self.choose_nested_events(labels, *pair, times)]
         return max(events, key=lambda event: event.predicted)
 
-    def _count_event(self, event: Event, labels: int, queries: int, tallies: list[Tally]) -> Sampled:
-        """Return the result of counting `event` in `labels` new labels on D and on D′; append tests to `tallies`."""
-        sides = [
-            self._count_side(event.pair, side, labels, f"{queries}/count/{name}", tallies)
-            for side, name in enumerate(("here", "there"))
-        ]
-        return event.count(sides, self.confidence, queries, self.delta)
-
     def _count_side(self, pair: Pair, side: int, labels: int, stream: str, tallies: list[Tally]) -> NDArray[np.int64]:
         """Return the count of each outcome in `labels` labels on D (`side` 0) or D′ (1); append tests to `tallies`."""
         stated, classes = self.mechanism.outcome_probabilities(pair.votes(1)[side]), len(pair.counts)
@@ -194,9 +189,9 @@ class SampledAudit(AuditSetting):
             shown = block[block < classes] if self._local else block
             seen += count_outcomes(shown, classes)
             if i == 0 and stated is not None:
-                tallies += agreement.tally_neighbours(_on_side(pair, side), shown, stated[0])
+                tallies += tally_neighbours(_on_side(pair, side), shown, stated[0])
         if stated is not None:
-            tallies.append(agreement.tally_labels(_on_side(pair, side), seen, stated[0]))
+            tallies.append(Tally(_on_side(pair, side), seen, stated[0]))
         return seen
 
     def _tally_shapes(self, shapes: Counts) -> Iterator[Tally]:
@@ -212,7 +207,7 @@ class SampledAudit(AuditSetting):
         for i, counts in enumerate(shapes):
             labels = shown[:, i][shown[:, i] < votes.classes] if self._local else shown[:, i]
             where = f"{on_counts(counts)}, queried in turn with others"
-            yield agreement.tally_labels(where, count_outcomes(labels, votes.classes), stated[i])
+            yield Tally(where, count_outcomes(labels, votes.classes), stated[i])
 
     def _tally_agreement(self, votes: Agreement, stream: str) -> Iterator[Tally]:
         """Yield tests of labels against stated probabilities, on a histogram on which teachers agree or tie (`votes`).
@@ -228,12 +223,12 @@ class SampledAudit(AuditSetting):
             if stated is None:
                 return
             shown = self.count(partial(repeated_votes, shifted), source, labels)
-            yield agreement.tally_labels(on_counts(shifted), shown, stated[0])
+            yield Tally(on_counts(shifted), shown, stated[0])
             seen += votes.grouped(shown, shift)
             # A binomial test of the summed counts with the mean probabilities is valid, since no tail gets less likely
             # (Hoeffding 1956, Theorem 4).
             chances += votes.grouped(stated[0], shift) / len(shifts)
-        yield Tally(f"{on_counts(votes.counts)}, classes renamed", GROUPS, seen, chances)
+        yield Tally(f"{on_counts(votes.counts)}, classes renamed", seen, chances, names=GROUPS)
 
     def _tally_short(self, pair: Pair, stream: str) -> Iterator[Tally]:
         """Yield one test for each query of short releases on D and D′: its outcomes against stated probabilities.
@@ -250,8 +245,12 @@ class SampledAudit(AuditSetting):
     def _tally_positions(self, where: str, votes: Votes, stream: str, runs: int) -> Iterator[Tally]:
         """Yield one test for each query of `votes`: its outcomes in `runs` releases against stated probabilities."""
         stated = self.mechanism.outcome_probabilities(votes)
-        if stated is not None:
-            yield from agreement.tally_positions(where, self.transcripts(votes, self.streams(stream), runs), stated)
+        if stated is None:
+            return
+        transcripts = self.transcripts(votes, self.streams(stream), runs)
+        for position, probabilities in enumerate(stated):
+            seen = count_outcomes(transcripts[:, position], votes.classes)
+            yield Tally(f"{where}, as answer {position + 1} of a release", seen, probabilities)
 
     # Queries that depend on each other.
 
@@ -358,7 +357,6 @@ def _views(outcomes: Outcomes, classes: int) -> list[Outcomes]:
     """
     if outcomes.shape[1] == 1:
         return [outcomes[:, 0]]
-    # Each label, the number of answers, and all labels as one number, where `classes` stands for "no answer".
     powers = (classes + 1) ** np.arange(outcomes.shape[1])
     return [*outcomes.T, np.sum(outcomes < classes, axis=1), outcomes @ powers]
 

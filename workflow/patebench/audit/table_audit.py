@@ -23,7 +23,7 @@ from patebench.accounting import independent
 from patebench.accounting.logspace import Array
 from patebench.accounting.votes import ABSTAINED, UNIT, Votes, WeightedVotes
 from patebench.audit import agreement
-from patebench.audit.agreement import Tally, TwoTallies
+from patebench.audit.agreement import Tally, TwoTallies, count_repeats
 from patebench.audit.estimates import compose
 from patebench.audit.release_noise import DiscreteNoise
 from patebench.audit.runs import AuditSetting, Event, Known, Sampled
@@ -35,10 +35,9 @@ from patebench.mechanisms.noise import Gaussian, IntegerNoise, Noise
 from patebench.mechanisms.sparse_argmax import SparseArgmax
 
 Table = NDArray[np.float64]
-Matrix = NDArray[np.int64]
 
 #: Votes with weights of one teacher: vectors (queries,) in units of 1/UNIT, each with its label.
-Rows = list[tuple[Matrix, int]]
+Rows = list[tuple[NDArray[np.int64], int]]
 
 #: Maximum numbers of queries and of teachers of a sampled table. A lower bound on ε from fewer queries remains valid,
 #: and further teachers would abstain.
@@ -63,6 +62,13 @@ _CHOOSING = 10
 #: Approximate number of random numbers from the operating system, number of seeded random numbers per such number, and
 #: minimum number of tables.
 _NUMBERS, _REFERENCE, _RELEASES = 16_000, 20, 10
+
+
+#: Names of the counts of `TableAudit._count_adjacent` for each axis.
+_ADJACENT = [
+    (f"noise in the group of the previous {next_to}", f"noise in another group than the previous {next_to}")
+    for next_to in ("release", "query", "class")
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,14 +132,14 @@ def table_pairs(teachers: int, classes: int, queries: int, k: int) -> list[VoteP
     every query, which reveals a mechanism that counts more than `k` votes.
     """
     size = min(queries, _QUERIES)
-    m, silent, every, turn = min(k, size), np.full(size, ABSTAINED), np.zeros(size, dtype=np.int64), np.arange(size)
+    m, abstaining, every, turn = min(k, size), np.full(size, ABSTAINED), np.zeros(size, dtype=np.int64), np.arange(size)
     first, last = np.where(turn < m, 0, ABSTAINED), np.where(turn >= size - m, 1, ABSTAINED)
     rows = [
         (f"first {plural(m, 'vote')} for another class", first, np.where(first == ABSTAINED, ABSTAINED, 1)),
         (f"{m} votes for a class on the first queries, or for another on the last", first, last),
-        (f"first {m} votes, or no votes", first, silent),
+        (f"first {m} votes, or no votes", first, abstaining),
         ("votes on every query for another class", every, every + 1),
-        ("votes on every query, or no votes", every, silent),
+        ("votes on every query, or no votes", every, abstaining),
         ("votes for all classes in turn, or for others", turn % classes, (turn + 1) % classes),
     ]
     others = {"all others abstaining": np.full((teachers - 1, size), ABSTAINED)}
@@ -322,10 +328,24 @@ class TableAudit(AuditSetting):
         return upper.count(sides, self.confidence, queries, self.delta)
 
     def tallies(self, queries: int) -> Iterator[Tally]:
-        """Yield tests of residuals (released minus true counts) against the stated noise distribution."""
+        """Yield tests of residuals (released minus true counts) against the stated noise, per query and per class.
+
+        Further tests compare adjacent cells, to find noise that is not independent.
+        """
+        if self.noise.is_none:
+            return
+        stated = self._groups[1]
+        same = float(stated @ stated)
         for i, pair in enumerate([*self.vote_pairs(queries), *self._agreements(queries)]):
             noise = self._residuals(pair, max(50, self._runs // 200), self.streams(f"noise/{queries}/{i}"))
-            yield from self._tally_noise(f"where there are {pair.words}", noise)
+            where = f"where there are {pair.words}"
+            parts = {f"{where}, query {q + 1}": noise[:, q] for q in range(noise.shape[1])}
+            parts |= {f"{where}, class {c}": noise[:, :, c] for c in range(noise.shape[2])}
+            for words, part in parts.items():
+                yield Tally(words, self._count_groups(part), stated, names=self._names)
+            for axis, names in enumerate(_ADJACENT):
+                seen = self._count_adjacent(noise, axis)
+                yield Tally(where, seen, np.array([same, 1 - same]), plain=False, names=names)
 
     def release_tallies(self, queries: int) -> Iterator[TwoTallies]:
         """Yield tests of whether residuals in release mode have the same distribution as residuals with seeded noise.
@@ -345,12 +365,12 @@ class TableAudit(AuditSetting):
             for words, part in parts.items():
                 counts = (self._count_groups(noise[:, :, part]) for noise in (seen, drawn))
                 yield TwoTallies(words, *counts, names=self._names)
-            of_seen, of_drawn = self._count_adjacent(seen), self._count_adjacent(drawn)
-            for next_to in of_seen:
-                sides, names = (of_seen[next_to], of_drawn[next_to]), _adjacent_names(next_to)
-                yield TwoTallies(where, *sides, plain=False, names=names)
-            names = ["the same noise as in the previous release", "other noise than in the previous release"]
-            yield TwoTallies(where, _count_repeats(seen), _count_repeats(drawn), plain=False, names=names)
+            for axis, names in enumerate(_ADJACENT):
+                counts = (self._count_adjacent(noise, axis) for noise in (seen, drawn))
+                yield TwoTallies(where, *counts, plain=False, names=names)
+            names = ("the same noise as in the previous release", "other noise than in the previous release")
+            counts = (count_repeats(noise.ravel(), noise[0].size) for noise in (seen, drawn))
+            yield TwoTallies(where, *counts, plain=False, names=names)
 
     def _true_counts(self, votes: Votes) -> Table:
         """Return the true counts (queries, classes) to which the mechanism adds noise, in units of one vote."""
@@ -415,49 +435,14 @@ class TableAudit(AuditSetting):
         edges, stated = self._groups
         return np.bincount(np.searchsorted(edges, residuals.ravel()), minlength=len(stated))
 
-    def _tally_noise(self, where: str, residuals: Table) -> Iterator[Tally]:
-        """Yield tests of `residuals` (runs, queries, classes) against the stated noise, for each query and each class.
+    def _count_adjacent(self, residuals: Table, axis: int) -> NDArray[np.int64]:
+        """Return how many pairs of adjacent cells have residuals in the same group, and how many do not: (2,).
 
-        Further tests compare adjacent cells, to find noise that is not independent.
+        `residuals` (releases, queries, classes) are released minus true counts. A group is a range of noise values
+        (`_groups`). Cells are adjacent along `axis`.
         """
-        if self.noise.is_none:
-            return
-        stated = self._groups[1]
-        parts = {f"{where}, query {q + 1}": residuals[:, q] for q in range(residuals.shape[1])}
-        parts |= {f"{where}, class {c}": residuals[:, :, c] for c in range(residuals.shape[2])}
-        for words, part in parts.items():
-            yield Tally(words, self._names, self._count_groups(part), stated)
-        same = float(stated @ stated)
-        for next_to, seen in self._count_adjacent(residuals).items():
-            yield Tally(where, _adjacent_names(next_to), seen, np.array([same, 1 - same]), plain=False)
-
-    def _count_adjacent(self, residuals: Table) -> dict[str, NDArray[np.int64]]:
-        """Return, for each axis, how many pairs of adjacent cells have residuals in the same group and how many do not.
-
-        A residual is a released minus a true count, and a group is a range of noise values (`_groups`). The keys name
-        the axis: "release", "query" or "class". The values are the two numbers, (2,).
-        """
-        groups, counts = np.searchsorted(self._groups[0], residuals), {}
-        for axis, next_to in enumerate(("release", "query", "class")):
-            one, two = (groups.take(range(start, groups.shape[axis] // 2 * 2, 2), axis) for start in (0, 1))
-            if one.size:
-                same = int(np.sum(one == two))
-                counts[next_to] = np.array([same, one.size - same])
-        return counts
-
-
-def _adjacent_names(next_to: str) -> list[str]:
-    return [f"noise in the group of the previous {next_to}", f"noise in another group than the previous {next_to}"]
-
-
-def _count_repeats(residuals: Table) -> NDArray[np.int64]:
-    """Return how often a cell has equal and unequal `residuals` in two successive releases, over all cells: (2,).
-
-    Each release is in one pair of releases only.
-    """
-    pairs = residuals[: len(residuals) // 2 * 2].reshape(-1, 2, *residuals.shape[1:])
-    same = int(np.sum(pairs[:, 0] == pairs[:, 1]))
-    return np.array([same, pairs[:, 0].size - same])
+        slices = np.moveaxis(np.searchsorted(self._groups[0], residuals), axis, 0)
+        return count_repeats(slices.ravel(), slices[0].size)
 
 
 def disagreements(audit: TableAudit, queries: Sequence[int]) -> list[str]:
