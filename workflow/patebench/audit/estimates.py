@@ -105,20 +105,15 @@ def compose_event(likely: float, rare: float, queries: int, delta: float) -> flo
     The number of queries with the event is binomial on both data sets. The likelihood ratio rises with this number, so
     the best test compares this number with a threshold.
     """
-    from scipy.special import gammaln
+    from scipy.special import gammaln, xlogy
 
     if likely <= rare:
         return 0.0
     i = np.arange(queries, -1, -1)
     ways = gammaln(queries + 1) - gammaln(i + 1) - gammaln(queries - i + 1)
-    tails = [np.logaddexp.accumulate(ways + _log_power(p, i) + _log_power(1 - p, queries - i)) for p in (likely, rare)]
+    tails = [np.logaddexp.accumulate(ways + xlogy(i, p) + xlogy(queries - i, 1 - p)) for p in (likely, rare)]
     slack = 1e-12 * queries
     return float(_largest_epsilon(np.minimum(tails[0], 0.0) - slack, tails[1] + slack, delta))
-
-
-def _log_power(p: float, times: NDArray[np.integer]) -> Array:
-    """Return ln(pⁿ) for the probability `p` and each n in `times`, with 0⁰ = 1."""
-    return np.where(times > 0, times * math.log(p), 0.0) if p > 0 else np.where(times > 0, -np.inf, 0.0)
 
 
 def compose(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, queries: int, delta: float) -> float:

@@ -124,7 +124,11 @@ class AuditSetting:
         cuts = [(i, j) for i in range(len(order) - 1) for j in range(i + 1, len(order) - 1)]
         if not cuts:
             return
-        inner, outer = max(cuts, key=lambda cut: _discrimination(p, q, cut))
+
+        def discrimination(cut: tuple[int, int]) -> float:
+            return triangular_discrimination(*(np.diff([0.0, *total[list(cut)], 1.0]) for total in (p, q)))
+
+        inner, outer = max(cuts, key=discrimination)
         corners = estimates.expected_nested(p[[inner, outer]], q[[inner, outer]], labels, self.confidence)
         predicted = compose_nested(*corners, times, self.delta), float(p[inner] - q[inner])
         of_p = weight(float(p[inner]), float(q[inner]))
@@ -282,15 +286,6 @@ def _by_ratio(likely: Known, rare: Known) -> Outcomes:
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.nan_to_num(likely.probability / rare.probability, nan=-1.0, posinf=np.inf)
     return np.argsort(-ratio, kind="stable")[: int(np.sum(likely.probability + rare.probability > 0))]
-
-
-def _discrimination(p: Array, q: Array, cut: tuple[int, int]) -> float:
-    """Return the triangular discrimination Σ (P − Q)²/(P + Q) over three groups of ordered outcomes.
-
-    P and Q are a group's probabilities on D and on D′. `p` and `q` (outcomes,) are cumulative probabilities of the
-    outcomes on D and on D′. `cut` contains the index of the last outcome of the first and of the second group.
-    """
-    return triangular_discrimination(*(np.diff([0.0, *sums[list(cut)], 1.0]) for sums in (p, q)))
 
 
 def triangular_discrimination(p: Array, q: Array) -> float:

@@ -230,12 +230,12 @@ class Search:
             (votes, votes.grouped(p)) for votes in agreements if (p := self._first_outcome(votes.counts)) is not None
         ]
         chances = np.array([p for _, p in known]).reshape(-1, len(GROUPS)).T
-        chosen = [
-            known[int(np.argmin(np.abs(np.log(np.maximum(chance, 1e-300) / max(_TELLING * chance.max(), _OFTEN)))))][0]
-            for chance in chances[1:]
-            if chance.max(initial=0) > _SHOWS
-        ]
-        # If both groups are too rare on all votes, the last votes serve.
+        chosen: list[Agreement] = []
+        for chance in chances[1:]:
+            if chance.max(initial=0) > _SHOWS:
+                best = max(_TELLING * chance.max(), _OFTEN)
+                distances = np.abs(np.log(np.maximum(chance, 1e-300) / best))
+                chosen.append(known[int(np.argmin(distances))][0])
         return chosen or [votes for votes, _ in known[-1:]]
 
     def _first_outcome(self, counts: Counts) -> Array | None:
