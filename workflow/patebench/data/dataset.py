@@ -81,8 +81,9 @@ class LabelledSamples:
         return len(self.y)
 
     def where(self, mask: NDArray[np.bool_]) -> Self:
-        """Return the samples where `mask` (samples,) is True."""
-        rows, owners = (None if numbers is None else numbers[mask] for numbers in (self.rows, self.owners))
+        """Return the samples where `mask` (samples,) is True; without `rows`, their positions here become the rows."""
+        rows = np.flatnonzero(mask) if self.rows is None else self.rows[mask]
+        owners = None if self.owners is None else self.owners[mask]
         return replace(self, x=self.x[mask], y=self.y[mask], rows=rows, owners=owners)
 
 
@@ -188,5 +189,4 @@ def with_long_tail(data: Dataset, first: int, last: int) -> Dataset:
                 code="long-tail",
             )
         kept[own[:limit]] = True
-    rows = np.arange(len(y)) if data.private.rows is None else data.private.rows
-    return replace(data, private=replace(data.private, rows=rows).where(kept))
+    return replace(data, private=data.private.where(kept))

@@ -98,7 +98,7 @@ def _samples(frame: "pd.DataFrame", path: Path, declared: TableDeclaration) -> L
     if declared.owner is not None:
         encoding.append(partial(_hash_owners, frame[declared.owner], declared.owner, path))
     x, y, *owners = call_all(encoding)
-    return LabelledSamples(x, y, np.arange(len(y)), next(iter(owners), None), positional=True)
+    return LabelledSamples(x, y, owners=next(iter(owners), None))
 
 
 def _select(part: LabelledSamples, mask: NDArray[np.bool_], path: Path, role: str) -> LabelledSamples:
