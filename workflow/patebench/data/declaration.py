@@ -19,7 +19,6 @@ from patebench.core.fields import Parameters, mistake
 #: Default texts that stand for a missing value in a CSV file.
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 
-
 #: Decimal number without leading zeros, and a day with a time or a duration with a time, as pandas writes them.
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?(e[+-]\d{2,3})?", re.ASCII)
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d|-?\d+ days?)[ T]([+-]?\d\d:\d\d:\d\d)(?:\.(\d+))?(.*)", re.ASCII)

@@ -34,20 +34,20 @@ def load(root: Path, download: bool, private: str, public: str, class_names: Seq
     each must have a public sample. Classes are public, so the private file does not influence them. Raises
     ArtefactError for an invalid file.
     """
-    paths, notes = (Path(private), Path(public)), list[str]()
-    private_arrays, public_arrays = (_read(path, notes) for path in paths)
-    public_part, private_part = _samples(paths[1], public_arrays), _samples(paths[0], private_arrays)
-    names = tuple(class_names or _class_names(paths[1], public_arrays) or _classes_of(paths[1], public_part.y))
+    private_path, public_path, notes = Path(private), Path(public), list[str]()
+    private_arrays, public_arrays = _read(private_path, notes), _read(public_path, notes)
+    public_part, private_part = _samples(public_path, public_arrays), _samples(private_path, private_arrays)
+    names = tuple(class_names or _class_names(public_path, public_arrays) or _classes_of(public_path, public_part.y))
     if (largest := int(public_part.y.max())) >= len(names):  # `Dataset` checks the other faults of labels
         raise ArtefactError(
-            paths[1],
+            public_path,
             f"its largest label is {largest}, but only {plural(len(names), 'class')}"
             f" {'is' if len(names) == 1 else 'are'} declared ({listing(names)})",
             f"give {largest + 1} class names in the order of the labels; {OWN_DATA}",
         )
-    if _class_names(paths[0], private_arrays) not in (None, names):
+    if _class_names(private_path, private_arrays) not in (None, names):
         raise ArtefactError(
-            paths[0],
+            private_path,
             f"its class names differ from those of {public} or the configuration",
             "leave 'class_names' out of this file, or give the same class names in both places",
         )
