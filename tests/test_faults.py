@@ -63,7 +63,7 @@ def test_a_full_disk_is_one_line_and_leaves_everything_as_it_was(votes: Path, tm
     assert out.stat().st_size > 1000
 
 
-def test_a_log_that_can_not_grow_ends_no_work(votes: Path, tmp_path: Path) -> None:
+def test_a_log_that_cannot_grow_ends_no_work(votes: Path, tmp_path: Path) -> None:
     said = stage(votes, "aggregate", "--out", tmp_path / "labels.npz", "--log", "/dev/full")
     assert said.returncode == 0
     assert (

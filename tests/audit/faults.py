@@ -199,7 +199,7 @@ def in_release_mode(rng):
     return not isinstance(rng, np.random.Generator) and type(rng).__name__ == "Entropy"
 
 
-def handed_out(release):
+def in_releases(release):
     """Return a method that calls `release` in release mode, and the sound release for seeded labels."""
 
     def method(sound, votes, rng):
@@ -273,12 +273,12 @@ def few_places(sound, votes):
     return np.where(np.cumsum(kept != -1, axis=0) <= 5, kept, -1)
 
 
-def table(change, *, only_handed_out=False):
+def table(change, *, only_in_releases=False):
     """Return a release of a table whose noisy counts are `change(sound, votes, noisy counts, rng)`."""
 
     def released(sound, votes, rng):
         shown = sound.released(votes, rng)
-        if only_handed_out and not in_release_mode(rng):
+        if only_in_releases and not in_release_mode(rng):
             return shown
         return {**shown, "noisy_counts": change(sound, votes, shown["noisy_counts"], rng)}
 
@@ -435,21 +435,21 @@ VOTES_COUNT_OTHERWISE = {
     ),
 }
 
-HANDED_OUT = {
-    "no noise in releases": fault(THREE, handed_out(lambda sound, votes, rng: votes.plurality)),
+RELEASES_ARE_WRONG = {
+    "no noise in releases": fault(THREE, in_releases(lambda sound, votes, rng: votes.plurality)),
     "half in releases": fault(
-        LAPLACE, handed_out(lambda sound, votes, rng: LNMax(2 * sound.gamma).release(votes, rng))
+        LAPLACE, in_releases(lambda sound, votes, rng: LNMax(2 * sound.gamma).release(votes, rng))
     ),
-    "a seed in releases": fault(THREE, handed_out(seeded(lambda votes: 7))),
-    "one class without noise in releases": fault(THREE, handed_out(noise(without(2)))),
-    "the second half as the first": fault(FOUR, handed_out(repeating(lambda votes: (votes.queries + 1) // 2))),
-    "two in a row in releases": fault(FOUR, handed_out(PAIRS)),
-    "a table of 37 in releases": fault(FOUR, handed_out(repeating(lambda votes: 37))),
-    "neither noise nor test in releases": fault(PTR, handed_out(lambda sound, votes, rng: argmax(votes.counts))),
-    "a test and no noise in releases": fault(PtrGNMax(4, 0.5, 4.5, 1e-5, 4), handed_out(tested_without_noise)),
-    "one noise for all in releases": fault(PTR, handed_out(noise_once)),
-    "unanimous without noise in releases": fault(FOUR, handed_out(bare(unanimous))),
-    "half on ties in releases": fault(FOUR, handed_out(half(tied))),
+    "a seed in releases": fault(THREE, in_releases(seeded(lambda votes: 7))),
+    "one class without noise in releases": fault(THREE, in_releases(noise(without(2)))),
+    "the second half as the first": fault(FOUR, in_releases(repeating(lambda votes: (votes.queries + 1) // 2))),
+    "two in a row in releases": fault(FOUR, in_releases(PAIRS)),
+    "a table of 37 in releases": fault(FOUR, in_releases(repeating(lambda votes: 37))),
+    "neither noise nor test in releases": fault(PTR, in_releases(lambda sound, votes, rng: argmax(votes.counts))),
+    "a test and no noise in releases": fault(PtrGNMax(4, 0.5, 4.5, 1e-5, 4), in_releases(tested_without_noise)),
+    "one noise for all in releases": fault(PTR, in_releases(noise_once)),
+    "unanimous without noise in releases": fault(FOUR, in_releases(bare(unanimous))),
+    "half on ties in releases": fault(FOUR, in_releases(half(tied))),
 }
 
 MORE_NOISE = GNMax(6.0)
@@ -516,15 +516,15 @@ TABLES = {
     "no noise without votes": fault(
         TABLE, released=table(lambda sound, votes, noisy, rng: np.where(sound.counts(votes) == 0, 0, noisy))
     ),
-    "no noise in releases": fault(TABLE, released=table(without_noise, only_handed_out=True)),
+    "no noise in releases": fault(TABLE, released=table(without_noise, only_in_releases=True)),
     "unanimous rows without noise": fault(
         TABLE,
         released=table(
             lambda sound, votes, noisy, rng: np.where(unanimous(votes)[:, None], sound.counts(votes), noisy)
         ),
     ),
-    "half on ties in releases": fault(SparseGNMax(1, 3.0), released=table(half_on_ties, only_handed_out=True)),
-    "one noise for a row in releases": fault(TABLE, released=table(one_noise, only_handed_out=True)),
+    "half on ties in releases": fault(SparseGNMax(1, 3.0), released=table(half_on_ties, only_in_releases=True)),
+    "one noise for a row in releases": fault(TABLE, released=table(one_noise, only_in_releases=True)),
     "no cap on shares": fault(
         SHARES,
         released=lambda sound, votes, rng: DistributedSparseGNMax(votes.queries, 3.0, 0).released(votes, rng),
@@ -559,7 +559,7 @@ WEIGHTS_ARE_WRONG = {
     ),
     "noise in units of weights": weighted(released=noise_of_units),
     "no noise in releases": weighted(
-        released=table(lambda sound, votes, noisy, rng: sound.counts(votes) / UNIT, only_handed_out=True)
+        released=table(lambda sound, votes, noisy, rng: sound.counts(votes) / UNIT, only_in_releases=True)
     ),
     "sensitivity √2 with negative weights": weighted(
         accountants=stating(lambda sound, T, delta: independent.gaussian_dp(np.sqrt(2 * sound.k) / sound.sigma, delta))
@@ -572,7 +572,7 @@ PLANTED = {
         "noise": NOISE_IS_MISSING_OR_ANOTHER | NOISE_COMES_BACK,
         "test": TESTS_ARE_WRONG,
         "votes": VOTES_COUNT_OTHERWISE,
-        "release": HANDED_OUT,
+        "release": RELEASES_ARE_WRONG,
         "probabilities": PROBABILITIES_ARE_WRONG,
         "bound": BOUNDS_ARE_WRONG,
         "table": TABLES,

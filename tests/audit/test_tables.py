@@ -79,7 +79,7 @@ def test_no_noise_hides_nothing_and_no_change_needs_no_noise():
 
 
 @pytest.mark.slow
-def test_what_differs_is_told_in_words(monkeypatch):
+def test_the_difference_of_votes_is_described(monkeypatch):
     monkeypatch.setattr(TableAudit, "release_tallies", lambda *given: [])
     mechanism = make_mechanism("sparse-gnmax", {"k": 1, "sigma": 2.0})
     streams = partial(seeds.generator, 0, "tables")

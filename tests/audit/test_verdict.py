@@ -86,7 +86,7 @@ def test_planted_faults_are_found(name, monkeypatch):
         assert all(worst_verdict(finding) is not Verdict.HOLDS for finding in found.findings)
 
 
-def test_what_adds_no_noise_is_told_in_one_line():
+def test_missing_noise_is_reported_in_one_line():
     found = audited(faults.NO_NOISE, queries=1, runs=2000)
     assert violated(found)
     assert not any("\n" in line for line in found.disagreements)

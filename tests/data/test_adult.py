@@ -83,7 +83,7 @@ def test_what_is_missing_is_fetched_and_checked(tmp_path: Path, server: Path) ->
     assert [path.name for path in (tmp_path / "adult").iterdir()] == ["adult.data"]
 
 
-def test_the_published_files_where_they_are_at_hand(data_root: Path) -> None:
+def test_the_published_files_if_present(data_root: Path) -> None:
     if adult.SOURCE.missing(data_root):
         pytest.skip("UCI Adult is not under the data root")
     data = adult.load(data_root, download=False)
