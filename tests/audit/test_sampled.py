@@ -9,7 +9,7 @@ from scipy.special import betaincinv, ndtr
 from scipy.stats import beta, binom, norm
 
 from patebench.audit import sampled
-from patebench.audit.estimates import Rates, clopper_pearson, weight
+from patebench.audit.estimates import Rates, lower_limit, upper_limit, weight
 from patebench.audit.sampled import SampledAudit, max_labels
 from patebench.audit.worst_pairs import Search
 from patebench.core import seeds
@@ -63,7 +63,7 @@ def test_the_line_of_equal_evidence(successes, others, share):
 @pytest.mark.parametrize(("successes", "runs"), [(0, 10), (10, 10), (3, 40), (499, 1000)])
 @pytest.mark.parametrize("alpha", [0.025, 1e-6])
 def test_clopper_pearson_limits_have_the_binomial_tails_that_define_them(successes, runs, alpha):
-    low, high = clopper_pearson(successes, runs, alpha)
+    low, high = (limit(successes, runs, alpha) for limit in (lower_limit, upper_limit))
     assert low == 0 if not successes else binom.sf(successes - 1, runs, low) == pytest.approx(alpha, rel=1e-6)
     assert high == 1 if successes == runs else binom.cdf(successes, runs, high) == pytest.approx(alpha, rel=1e-6)
 

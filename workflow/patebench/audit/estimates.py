@@ -202,22 +202,19 @@ _BOX, _POINTS = 0.02, 48
 _LITTLE = 0.05
 
 
-def clopper_pearson(successes: float, runs: float, alpha: float) -> tuple[float, float]:
-    """Return a lower and an upper bound on the probability of an event that occurred in `successes` of `runs` runs.
+def lower_limit(successes: float, runs: float, alpha: float | Array) -> Array:
+    """Return a lower bound on the probability of an event that occurred in `successes` of `runs` runs.
 
-    Each of the two bounds fails with probability ≤ `alpha` (Clopper & Pearson 1934).
+    The bound fails with probability ≤ `alpha` (Clopper & Pearson 1934). It has the shape of `alpha`.
     """
-    return float(_low(successes, runs, alpha)), float(_high(successes, runs, alpha))
-
-
-def _low(successes: float, runs: float, alpha: float | Array) -> Array:
     from scipy.special import betaincinv
 
     level = np.asarray(alpha, dtype=np.float64)
     return np.asarray(betaincinv(successes, runs - successes + 1, level)) if successes > 0 else np.zeros_like(level)
 
 
-def _high(successes: float, runs: float, alpha: float | Array) -> Array:
+def upper_limit(successes: float, runs: float, alpha: float | Array) -> Array:
+    """Return an upper bound on the probability of an event; otherwise like `lower_limit`."""
     from scipy.special import betainccinv
 
     level = np.asarray(alpha, dtype=np.float64)
@@ -277,8 +274,8 @@ class Rates:
         together with probability `confidence`.
         """
         part, events = (1 - self.confidence) / 4, (self, wider)
-        likely = [clopper_pearson(event.positives, event.runs, part)[0] for event in events]
-        rare = [clopper_pearson(event.false_positives, event.runs, part)[1] for event in events]
+        likely = [lower_limit(event.positives, event.runs, part) for event in events]
+        rare = [upper_limit(event.false_positives, event.runs, part) for event in events]
         return np.array(likely), np.array(rare)
 
     def _corners(self) -> tuple[Array, Array]:
@@ -293,12 +290,12 @@ class Rates:
         if not _LITTLE <= w <= 1 - _LITTLE:
             of_likely = _LITTLE if w < _LITTLE else 1 - _LITTLE
             of_p, of_q = np.array([alpha * of_likely]), np.array([alpha * (1 - of_likely)])
-            return _low(self.positives, self.runs, of_p), _high(self.false_positives, self.runs, of_q)
+            return lower_limit(self.positives, self.runs, of_p), upper_limit(self.false_positives, self.runs, of_q)
         both, each = -ndtri((1 - _BOX) * alpha), -ndtri(_BOX * alpha / 2)
         of_p = np.linspace((both - math.sqrt(1 - w) * each) / math.sqrt(w), each, _POINTS + 1)
         of_q = (both - math.sqrt(w) * of_p) / math.sqrt(1 - w)
-        likely = _low(self.positives, self.runs, ndtr(-of_p[1:]))
-        return likely, _high(self.false_positives, self.runs, ndtr(-of_q[:-1]))
+        likely = lower_limit(self.positives, self.runs, ndtr(-of_p[1:]))
+        return likely, upper_limit(self.false_positives, self.runs, ndtr(-of_q[:-1]))
 
 
 def weight(likely: float, rare: float) -> float:

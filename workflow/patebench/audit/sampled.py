@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from patebench.accounting.votes import Counts, Votes
 from patebench.audit.agreement import Tally, tally_neighbours
-from patebench.audit.estimates import Rates, clopper_pearson
+from patebench.audit.estimates import Rates, lower_limit
 from patebench.audit.runs import (
     AuditSetting,
     CountingGenerator,
@@ -96,7 +96,7 @@ class SampledAudit(AuditSetting):
             rates = Rates(0, 0, _FRESH_RUNS, self.confidence)
             return {T: Sampled(T, self.delta, rates, pairs[0], None) for T in queries}, []
         if not self.mechanism.independent_queries:
-            tallies = [tally for i, pair in enumerate(pairs) for tally in self._tally_short(pair, f"short/{i}")]
+            tallies = list(self._tally_short(pairs))
             for i, (counts, _) in enumerate(agreements):
                 votes = repeated_votes(counts, _SHORT_WITH_STATE)
                 tallies += self._tally_positions(on_counts(counts), votes, f"agreement/{i}", _AGREEING_WITH_STATE)
@@ -126,7 +126,7 @@ class SampledAudit(AuditSetting):
         labels = self.runs * self._queries_per_run(pairs[0].votes(_SHORT)[0])
         choosing = max(_AT_LEAST, labels // _CHOOSING // len(shifted))
         known, tallies = [], list(self._tally_shapes(shapes))
-        tallies += [tally for i, pair in enumerate(pairs) for tally in self._tally_short(pair, f"short/{i}")]
+        tallies += self._tally_short(pairs)
         for i, pair in enumerate(shifted):
             likely, rare = (
                 self._estimate_outcomes(pair, side, f"choose/{i}/{name}", choosing, tallies)
@@ -230,17 +230,19 @@ class SampledAudit(AuditSetting):
             chances += votes.grouped(stated[0], shift) / len(shifts)
         yield Tally(f"{on_counts(votes.counts)}, classes renamed", seen, chances, names=GROUPS)
 
-    def _tally_short(self, pair: Pair, stream: str) -> Iterator[Tally]:
-        """Yield one test for each query of short releases on D and D′: its outcomes against stated probabilities.
+    def _tally_short(self, pairs: Sequence[Pair]) -> Iterator[Tally]:
+        """Yield one test for each query of short releases on D and D′ of each pair, against stated probabilities.
 
         Releases are short, since faults may affect only first answers.
         """
-        free = self.mechanism.independent_queries
-        length, runs = (_SHORT, _SHORT_RUNS) if free else (_SHORT_WITH_STATE, _RUNS_WITH_STATE)
         if self._local:
             return
-        for side, which in enumerate(("here", "there")):
-            yield from self._tally_positions(_on_side(pair, side), pair.votes(length)[side], f"{stream}/{which}", runs)
+        free = self.mechanism.independent_queries
+        length, runs = (_SHORT, _SHORT_RUNS) if free else (_SHORT_WITH_STATE, _RUNS_WITH_STATE)
+        for i, pair in enumerate(pairs):
+            for side, which in enumerate(("here", "there")):
+                votes, stream = pair.votes(length)[side], f"short/{i}/{which}"
+                yield from self._tally_positions(_on_side(pair, side), votes, stream, runs)
 
     def _tally_positions(self, where: str, votes: Votes, stream: str, runs: int) -> Iterator[Tally]:
         """Yield one test for each query of `votes`: its outcomes in `runs` releases against stated probabilities."""
@@ -323,7 +325,7 @@ def agree_by_chance(one: Outcomes, two: Outcomes, classes: int, only_answers: bo
         one, two = one[asked], two[asked]
     shares = count_outcomes(np.concatenate([one, two]), classes) / max(1, 2 * len(one))
     usual = min(1.0, float(shares @ shares) + 0.02)
-    return clopper_pearson(float(np.sum(one == two)), len(one), _FRESH_ALPHA)[0] <= usual
+    return float(lower_limit(float(np.sum(one == two)), len(one), _FRESH_ALPHA)) <= usual
 
 
 def _sort_by_difference(known: Sequence[tuple[Pair, Known, Known]]) -> list[tuple[Pair, Known, Known]]:
