@@ -154,10 +154,8 @@ def _feature(column: "pd.Series[Any]") -> str | None:
     days = pd.to_datetime(texts, errors="coerce", format="ISO8601", utc=True)
     if numbers.notna().mean() >= _MOSTLY and len(values) > 2:
         low, high = float(numbers.min()), float(numbers.max())
-        return (
-            f"{{number: [{_round_outwards(low, high, -1)}, {_round_outwards(low, high, 1)}]{missing}}}"
-            f"  # decide: public values are {low:g} to {high:g}"
-        )
+        bounds = _round_outwards(low, high)
+        return f"{{number: [{bounds}]{missing}}}  # decide: public values are {low:g} to {high:g}"
     if days.notna().mean() >= _MOSTLY:
         return f"{{date: ['{days.min().year}-01-01', '{days.max().year + 1}-01-01']{missing}}}  # decide: the range"
     if len(values) <= _CATEGORIES:
@@ -170,19 +168,16 @@ def _feature(column: "pd.Series[Any]") -> str | None:
     return f"{{category: {_yaml_list(common)}{missing}}}  # decide: the most frequent of {len(values)} values"
 
 
-def _round_outwards(low: float, high: float, side: int) -> str:
-    """Return a round number as text: an upper bound above `high` if `side` is 1, a lower bound for `low` if it is −1.
+def _round_outwards(low: float, high: float) -> str:
+    """Return two round numbers, separated by a comma, as bounds on values from `low` to `high`.
 
-    The bound leaves a margin of at least a tenth of the range from `low` to `high`. If `low` is not negative, the lower
-    bound is at least 0, so its margin may be smaller.
+    Each bound leaves a margin of at least a tenth of this range. If `low` is not negative, the lower bound is at least
+    0, so its margin may be smaller.
     """
-    width = high - low
-    step = 10.0 ** math.floor(math.log10(width)) / 2
-    value = (high + width / 10) if side > 0 else (low - width / 10)
-    if side < 0 <= low:
-        value = max(value, 0.0)
-    bound = (math.ceil if side > 0 else math.floor)(value / step) * step
-    return f"{bound:.12g}"
+    margin = (high - low) / 10
+    step = 10.0 ** math.floor(math.log10(high - low)) / 2
+    lowest = low - margin if low < 0 else max(low - margin, 0.0)
+    return f"{math.floor(lowest / step) * step:.12g}, {math.ceil((high + margin) / step) * step:.12g}"
 
 
 def _yaml_list(names: list[str]) -> str:
