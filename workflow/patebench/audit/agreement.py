@@ -23,7 +23,7 @@ from patebench.audit.runs import Outcomes
 ALPHA = 1e-6
 
 #: For `most_likely_lag`: number of labels searched, and number of classes distinguished (labels are taken modulo it).
-_SEARCHED, _TOLD_APART = 1 << 16, 12
+_SEARCHED, _DISTINGUISHED = 1 << 16, 12
 
 #: Allowed rounding error of stated probabilities: relative, absolute.
 _ROUNDING = 1e-9, 1e-15
@@ -185,7 +185,7 @@ def most_likely_lag(outcomes: Outcomes) -> int:
 
     The distance is 0 for fewer than 4 labels. A test at this distance must use labels other than `outcomes`.
     """
-    n, names = len(outcomes), outcomes % _TOLD_APART
+    n, names = len(outcomes), outcomes % _DISTINGUISHED
     total: Array = np.zeros(n // 2)
     for name in np.unique(names):
         shown = np.fft.rfft((names == name) - np.mean(names == name), 2 * n)

@@ -20,9 +20,8 @@ from patebench.mechanisms.base import Answering, json_parameters
 #: Smallest stated ε that is vacuous: an event that is e¹⁰⁰ times as likely on D as on D′ is never observed on D′.
 VACUOUS = 100.0
 
-#: Names of the audit's own bounds, used where other bounds name their accountant, and their labels in tables.
+#: Names of the audit's own bounds, used where other bounds name their accountant. Labels in tables lack the prefix.
 EXACT, SAMPLED, DISCRETE = "audit-exact", "audit-sampled", "audit-discrete"
-_LABELS = {EXACT: "exact", SAMPLED: "sampled", DISCRETE: "discrete"}
 
 
 class Verdict(StrEnum):
@@ -126,7 +125,7 @@ class Audit(AuditSetting):
         return [
             Bound(
                 epsilon=epsilon, delta=self.delta, queries=finding.queries, accountant=name, kind=Kind.AUDITED_LOWER,
-                publishable=False, source=f"audit: {how}", label=_LABELS[name],
+                publishable=False, source=f"audit: {how}", label=name.removeprefix("audit-"),
             )
             for name, (epsilon, how) in epsilons.items()
         ]  # fmt: skip
