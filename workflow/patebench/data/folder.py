@@ -106,20 +106,18 @@ def load(
     pixels = np.stack(_read_each([*public_images, *private_images], lambda path: _pixels(path, mode, parameters)))
     pixels = pixels[:, None] if mode == "L" else np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
     public_pixels, private_pixels = pixels[: len(public_images)], pixels[len(public_images) :]
-    for part, role, here in ((private_images, "private", private or index), (public_images, "public", public or index)):
+    parts: dict[str, LabelledSamples] = {}
+    for role, part, x, here in (
+        ("private", private_images, private_pixels, private or index),
+        ("public", public_images, public_pixels, public or index),
+    ):
         if lacking := [name for name in names if all(image.label != name for image in part)]:
             notes.append(f"{here}: no {role} image has {plural(len(lacking), 'class')}: {listing(lacking)}")
+        labels = np.array([names.index(image.label) for image in part], np.int64)
+        rows = hash_names([image.identity for image in part])
+        parts[role] = LabelledSamples(x, labels, rows, _owners(part))
     notes += _note_copies(private_images, private_pixels, public_images, public_pixels)
-    private_part, public_part = (
-        LabelledSamples(
-            x,
-            np.array([names.index(image.label) for image in part], np.int64),
-            hash_names([image.identity for image in part]),
-            _owners(part),
-        )
-        for part, x in ((private_images, private_pixels), (public_images, public_pixels))
-    )
-    return Dataset(private_part, public_part, names, tuple(notes))
+    return Dataset(parts["private"], parts["public"], names, tuple(notes))
 
 
 def unlike_others(copies: Path, private: str | None = None, **others: str) -> Iterator[tuple[str, str, Path]]:
