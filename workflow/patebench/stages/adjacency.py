@@ -98,44 +98,37 @@ def audit(config: Run, folder: Path, changes: int = 1, thorough: bool = False) -
     """Yield the findings on each data set and each ensemble, for the first seed of each experiment.
 
     For an ensemble, each kind of change to its private data is made `changes` times. If `thorough` is True, all
-    teachers are retrained after each change. The stages write to subfolders of `folder`.
-    """
-    sets: dict[Data, DataSet] = {}
-    for ensemble, rounds in _ensembles(config):
-        data = ensemble.split.data
-        if data not in sets:
-            sets[data] = DataSet(config, data, folder / f"data-{len(sets)}")
-            yield sets[data].audit()
-        yield _audit_ensemble(sets[data], ensemble, rounds, folder / "runs", changes, thorough)
-        shutil.rmtree(folder / "runs")
-
-
-def _ensembles(config: Run) -> Iterator[tuple[Ensemble, list[Round]]]:
-    """Yield each ensemble to audit, with the first round of active learning of each query selection strategy.
-
-    Only ensembles with the first seed of an experiment are audited. Raise PatebenchError if the votes were imported or
-    if the data set uses `long_tail`.
+    teachers are retrained after each change. The stages write to subfolders of `folder`. Raise PatebenchError if the
+    votes were imported or if the data set uses `long_tail`.
     """
     label_sets = [labels for experiment in config.experiments for labels in experiment.label_sets]
     first_seeds: dict[Ensemble, None] = {}
     for experiment in config.experiments:
         ensembles = list(experiment.ensembles)
         first_seeds |= {each: None for each in ensembles if each.split.seed == ensembles[0].split.seed}
+    sets: dict[Data, DataSet] = {}
     for ensemble in first_seeds:
+        data = ensemble.split.data
         if ensemble.imported:
             raise PatebenchError(
                 f"the votes of {ensemble.name} come from a file, so no private data can be changed; audit only"
                 " experiments with trained teachers (key `only`)",
                 code="imported-votes",
             )
-        if (settings := ensemble.split.data.settings) and settings.long_tail:
+        if data.settings and data.settings.long_tail:
             raise PatebenchError(
-                f"with 'long_tail', changing one record of {ensemble.split.data.name} changes which others are selected"
+                f"with 'long_tail', changing one record of {data.name} changes which others are selected"
                 "; leave 'long_tail' out for the audit",
                 code="long-tail",
             )
+        if data not in sets:
+            sets[data] = DataSet(config, data, folder / f"data-{len(sets)}")
+            yield sets[data].audit()
+        # The first round of active learning of each query selection strategy.
         rounds = [labels.round.rounds[0] for labels in label_sets if labels.round and labels.ensemble == ensemble]
-        yield ensemble, list({each.selection.slug: each for each in reversed(rounds)}.values())
+        rounds = list({each.selection.slug: each for each in reversed(rounds)}.values())
+        yield _audit_ensemble(sets[data], ensemble, rounds, folder / "runs", changes, thorough)
+        shutil.rmtree(folder / "runs")
 
 
 class Rerun:
