@@ -36,14 +36,15 @@ _EPS = float(np.finfo(np.float64).eps)
 #: Upper bound on the relative error of probabilities and of their sums.
 _ROUNDING = 1e-11
 
-#: Scale S above which a sum of cells is treated as continuous, which increases ε by a relative 1/S².
+#: Scale S = σ√N of the noise sum Y above which continuous noise is used instead, which increases ε by a relative 1/S².
 _WIDE = 8192.0
 
-#: Extra variance for rounding, relative to the total; ε increases by about this fraction.
+#: Part of the noise variance that `_continuous_epsilon` uses to round continuous noise to integers, relative to the
+#: whole variance. ε increases by about the same fraction.
 _WIDENED = 1e-10
 
-#: Largest τ for which a sum of discrete Gaussians is treated as one. σ is then above 1.8, where Σ exp(−y²/2S²) is
-#: nearly S√2π.
+#: Largest τ (the result of `_bound_log_difference`) for which a sum of discrete Gaussians is treated as one discrete
+#: Gaussian. σ is then above 1.8, and the normalising sum Σ exp(−y²/2S²) is nearly S√2π.
 _SAME = 1e-13
 
 #: Maximum number of points of a transform.
@@ -56,7 +57,7 @@ _BEYOND = math.exp(-_CUT)
 #: Least σ for a transform; below it, the Rényi bound is used.
 _LEAST = 0.05
 
-#: Half-width of the support of a draw, in scales, to which two integers are added; e⁻⁷¹ of the probability is outside.
+#: Noise draws are cut off beyond this number of noise scales plus 2; the probability beyond is at most e⁻⁷¹.
 _REACH = 12
 
 
@@ -150,8 +151,9 @@ class _Losses:
         """
         if self._delta_ratio(0) <= 1:
             return self._epsilon(0, 0.0)
-        # δ(ε) falls below the target between the losses of two noise sums k − 1 and k. At the loss of k − s, with 0 ≤ s
-        # ≤ 1, it is A − (A − D)e^{−s/σ²}, where A = Pr[Y ≥ k], and D is δ(ε) at the loss of k.
+        # δ(ε) falls below the target δ between two values of ε, the privacy losses of the noise sums k − 1 and k. Let ε
+        # be the privacy loss of k − s, with 0 ≤ s ≤ 1. Then δ(ε) = A − (A − D)e^{−s/σ²}, where A = Pr[Y ≥ k], and D is
+        # δ(ε) for s = 0.
         last = len(self.weights) - 1
         k = bisect(lambda index: self._delta_ratio(index) <= 1, last, 0)
         above = float(np.sum(self.weights[k:])) * (1 + _ROUNDING) + _BEYOND
@@ -175,7 +177,8 @@ def _losses_of_one_gaussian(sigma: float, cells: int, delta: float) -> _Losses:
     """Return bounds on the privacy loss of `cells` counts; the sum of their noise is taken as one discrete Gaussian."""
     mu, scale = math.sqrt(cells) / sigma, sigma * math.sqrt(cells)
     t = independent.gaussian_dp(mu, delta) / mu - mu / 2
-    # Noise sums more than about one scale below the one whose loss is the ε of continuous noise are left out.
+    # For continuous noise, ε is the privacy loss of the noise sum t·scale. Noise sums that are smaller by more than
+    # about one scale are left out.
     lowest = max(math.floor((t - 1) * scale) - 3, _least_noise_sum(cells))
     y = np.arange(lowest, _greatest_noise_sum(scale, delta) + 1)
     log_weights = -((y / scale) ** 2) / 2 - math.log(scale * math.sqrt(2 * math.pi)) - math.log(delta)
@@ -238,9 +241,10 @@ def _tilted_distribution(sigma: float, centre: float) -> tuple[Array, Array, flo
 
 
 def _find_tilt(sigma: float, rate: float) -> float:
-    """Return the least centre c for which the mean of `_tilted_distribution(sigma, c)` is improbable for real noise.
+    """Return the least centre c for which noise of scale `sigma` rarely reaches the mean of the tilted distribution.
 
-    Chernoff's bound on the probability that n draws of noise of scale `sigma` reach this mean is at most e^{−n·`rate`}.
+    The tilted distribution is `_tilted_distribution(sigma, c)`. By Chernoff's bound, the mean of n draws of the noise
+    reaches the tilted mean with probability at most e^{−n·`rate`}.
     """
     log_sum = _tilted_distribution(sigma, 0.0)[2]
 

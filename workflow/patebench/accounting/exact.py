@@ -3,7 +3,8 @@
 Let n(q) be the counts of query q, e_a one vote for class a, and v_i(q) the vote of teacher i. There are two forms:
 
 - *Per query*: Σ_q max_{a,b} D_α(n(q) ‖ n(q) − e_a + e_b), from the counts alone.
-- *Per teacher*: max_i Σ_q max_b D_α(n(q) ‖ n(q) − e_{v_i(q)} + e_b), from the vote matrix: the divergence itself.
+- *Per teacher*: max_i Σ_q max_b D_α(n(q) ‖ n(q) − e_{v_i(q)} + e_b), from the vote matrix. This is
+  the exact divergence for the worst teacher. The form per query is an upper bound on it.
 
 For a mechanism M, data D and a neighbour D′, both D(M(D) ‖ M(D′)) and D(M(D′) ‖ M(D)) are summed over all queries, and
 the larger sum is the result. The mechanism provides the probabilities (`Neighbours`). Results are rounded outward. See
@@ -37,8 +38,8 @@ _ROUNDING = 8 * float(np.finfo(np.float64).eps)
 #: Smallest x for which the 1 in eˣ − 1 is negligible.
 _NEAR = 30.0
 
-#: Largest exponent that needs no log space. Probabilities are scaled by e³⁰⁰; those that underflow nevertheless
-#: contribute less than `_LEAST`.
+#: Largest exponent that needs no log space. Probabilities below e^`_TINY` are multiplied by e³⁰⁰. A probability that
+#: underflows even then contributes less than `_LEAST`.
 _LARGE_EXPONENT = 300.0
 
 #: ln of a probability below which doubles lose digits.
@@ -50,7 +51,7 @@ _TABLE = 1 << 23  # numbers in memory per piece
 _HELD = 1 << 22  # votes or counts per piece
 _KEPT = 1 << 24  # numbers of distributions cached for further orders
 _BALLOTS = 1 << 20  # votes looked up per block
-_WORTH_SHARING = 5_000_000  # queries × pairs of ranks from which several processes are started
+_WORTH_SHARING = 5_000_000  # minimum work, in queries × pairs of ranks, for several processes
 _LEAST = 1e-300  # smaller results are rounded up to this
 _LARGE = 1e280  # replaces ∞ in sums with weight 0
 
@@ -299,7 +300,11 @@ class _PieceInput(NamedTuple):
 
 
 class _NeighbourCache(dict[bytes, list[Pairs]]):
-    """Cache of limited size, from the query indices of a piece to its neighbours; they serve for all orders."""
+    """Cache of the neighbours of a piece, with the query indices of the piece as key.
+
+    The neighbours do not depend on the Rényi order, so they are used for all orders. At most `_KEPT` numbers are
+    cached.
+    """
 
     room = _KEPT
 

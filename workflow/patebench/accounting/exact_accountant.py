@@ -28,18 +28,21 @@ COARSE = conversion.ORDERS[::2]
 #: Indices that divide `COARSE` at orders of about 100 and 10⁴; higher orders matter only for few queries.
 _STAGES = (33, 49)
 
-#: Orders that bounds can state. Every fourth order is tried; the least ε at these is at most a relative 10⁻⁴ too large,
-#: because ε is flat near its minimum. For few queries, one order in between is predicted and tried as well.
+#: Orders at which bounds are computed. Only every fourth order is tried. The least ε at these orders is at most a
+#: relative 10⁻⁴ above the least ε at all orders, because ε is flat near its minimum. For few queries, one order between
+#: two tried orders is predicted and tried as well.
 ORDERS: Array = 1.0 + np.geomspace(1e-2, 1e6, 2985)
 _STEP, _EVERY = float(np.log((ORDERS[1] - 1) / (ORDERS[0] - 1))), 4
 
 #: Number of orders tried on either side of the predicted one: if the sample contains all queries, and if not.
 _SURE, _UNSURE = 3, 6
 
-#: Number of orders added beyond the last one when the least ε lies there, and the maximum number of rounds.
+#: If ε is least at the edge of the computed orders: number of orders added beyond this edge, and maximum number of
+#: times that the search computes orders.
 _FURTHER, _TURNS = 8, 6
 
-#: Number of first queries in the sample, and of queries sampled from each further doubling.
+#: Size of each part of the sample. The first part is the first 512 queries. Each further part is 512 evenly spaced
+#: queries from the next interval: indices 512 to 1,023, 1,024 to 2,047, and so on.
 _SAMPLE = 512
 
 _CONVERSIONS = (Conversion.CLASSIC, Conversion.TIGHT)

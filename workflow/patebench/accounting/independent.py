@@ -20,7 +20,8 @@ from patebench.core.bound import Kind
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 _EPS = float(np.finfo(np.float64).eps)
 
-#: Upper bound on the error of ln δ of Gaussian DP: t²/2 ≤ 750, and 1 − xR(x) ≥ 1/1600 of its terms.
+#: Upper bound on the absolute error of `_log_delta`. The largest term of ln δ is t²/2 ≤ 750. With R the Mills ratio,
+#: the difference 1 − xR(x) is at least 1/1600 of each of its two terms.
 _LOG_DELTA_ERROR = 4e-12
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
@@ -32,7 +33,7 @@ def strong_composition(gamma: float, queries: int, delta: float) -> float:
 
 
 def cells_mu(sigma: float, cells: int) -> float:
-    """Return the least μ for which counts with noise N(0, σ²) are μ-GDP.
+    """Return the least μ for which counts with Gaussian noise N(0, σ²) are μ-GDP: √`cells`/σ.
 
     Neighbours differ in `cells` counts, by one each.
     """
@@ -79,9 +80,10 @@ def pure_composition(epsilon: float, queries: int, delta: float) -> float:
     plain = queries * epsilon
     if plain == 0 or math.isinf(plain):
         return plain
-    # By Hoeffding's inequality, numbers more than 20·√T away from the mean have a total probability below e⁻⁸⁰⁰, which
-    # is below any δ. Omitting the lower tail decreases Σ q_i and so increases ε. In the upper tail, Σ p_i is 1 up to
-    # rounding and Σ q_i grows, so the maximum is not there.
+    # p_i and q_i are the probabilities, on D and on D′, that i of the T steps have the loss −`epsilon`. The result is
+    # the maximum over k of ln((Σ_{i≤k} p_i − δ) / Σ_{i≤k} q_i). By Hoeffding's inequality, Σ p_i over all i more than
+    # 20·√T away from the mean is below e⁻⁸⁰⁰, which is below any δ. Omitting small i decreases Σ q_i and so increases
+    # the result. For large k, Σ p_i is 1 up to rounding and Σ q_i still grows, so the maximum is at a smaller k.
     mean, away = queries * math.exp(-epsilon) / (1 + math.exp(-epsilon)), 20 * math.sqrt(queries) + 1
     i = np.arange(max(0, math.floor(mean - away)), min(queries, math.ceil(mean + away)) + 1)
     ways = float(gammaln(queries + 1))
@@ -164,9 +166,15 @@ _POINTS = 1 << 22
 def lattice_composition(loss_probabilities: Array, top: float, queries: int, delta: float) -> float:
     """Return the least ε for which T = `queries` equal steps are together (ε, δ)-DP, rounded up.
 
-    The privacy loss of one step takes evenly spaced values from `top` to −`top` with `loss_probabilities`. δ(ε) is
-    Σ p·(1 − e^{ε − loss}) over the total losses above ε (Sommer et al. 2019, Lemma 5). If there are more than `_POINTS`
-    total losses, or δ is below the rounding error, the result is T·`top`, the ε of basic composition.
+    δ(ε) is Σ_l p_l·(1 − e^{ε − l}), where p_l is the probability of the total privacy loss l of T steps, and the sum is
+    over l > ε (Sommer et al. 2019, Lemma 5). If there are more than `_POINTS` values of l, or δ is below the rounding
+    error, the result is T·`top`, the ε of basic composition.
+
+    Parameters
+    ----------
+    loss_probabilities : (losses,) probabilities of the privacy losses of one step, from `top` down to −`top` in equal
+        steps
+    top : largest privacy loss of one step
     """
     plain, points = queries * top, queries * (len(loss_probabilities) - 1) + 1
     if plain == 0 or math.isinf(plain) or points > _POINTS:

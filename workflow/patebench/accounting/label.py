@@ -1,16 +1,18 @@
 """Bound on the privacy cost of releasing only the label of a noisy argmax, which is below that of the noisy counts.
 
-**Theorem.** Let each count get independent noise with a symmetric log-concave density, and let one vote be s noise
-scales. If one teacher changes its vote from a to b, the Rényi divergence of order α between the labels is at most
+**Theorem.** Each count gets independent noise with a symmetric log-concave density. Counts are in units of the noise
+scale, so one vote is s = 1/scale. If one teacher changes its vote from class a to class b, the Rényi divergence of
+order α between the labels is at most
 
-    W(α) = sup over real u, v of D_α( P(u, v) ‖ P(u − s, v + s) ),
+    W(α) = sup over real u, v of D_α( P(u, v) ‖ P(u − s, v + s) ).
 
-where P(u, v) has the probabilities of three outcomes: a, which is S_a > max(S_b, 0); b, which is S_b > max(S_a, 0); and
-neither; with S_a = u + noise and S_b = v + noise. It holds for any votes, classes and adaptive queries (van Erven &
-Harremoës 2014, *Rényi divergence and Kullback–Leibler divergence*, Theorem 13).
+P(u, v) is the distribution of three outcomes. With S_a = u + noise and S_b = v + noise, outcome a is S_a > max(S_b, 0),
+outcome b is S_b > max(S_a, 0), and the third outcome is neither. The theorem holds for any votes, any number of classes
+and adaptive queries (van Erven & Harremoës 2014, *Rényi divergence and Kullback–Leibler divergence*, Theorem 13).
 
-The supremum is bounded in a region of (u, v) by cells (`label_tables`, and `label_integers` for discrete noise), and
-outside this region, where some outcomes are improbable, by `_bound_outside`.
+The supremum is not searched but bounded. Inside a bounded region of (u, v), `label_tables` and, for discrete noise,
+`label_integers` bound it for each cell (a small range of u and v). Outside this region, some outcomes are improbable,
+and `_bound_outside` bounds the supremum.
 Proof: docs/explanation/proofs-labels.md, "The cost of a label".
 """
 
@@ -64,9 +66,12 @@ class _Noise:
 def _bound_gaussian_tail(s: float, order: float, reach: float) -> tuple[float, float]:
     """Return two bounds on how much Gaussian noise beyond `reach` noise scales adds to the divergence of one label.
 
-    With D the Rényi divergence of order α = `order`, and one vote equal to `s` noise scales, they bound what is added
-    to (e^{(α−1)D} − 1) / (α(α−1)s²/2). The first bound is for outcomes that depend on one of the two changed counts,
-    the second for outcomes that depend on both.
+    Let D be the Rényi divergence of order α = `order`. The bounds are on the contribution to
+    (e^{(α−1)D} − 1) / (α(α−1)s²/2), if one vote is `s` noise scales.
+
+    Returns
+    -------
+    Bound for outcomes that depend on one of the two changed counts, and bound for outcomes that depend on both counts.
     """
     tilt = (order - 1) * s
 
@@ -123,8 +128,8 @@ def _bound_outside(noise: _Noise, s: float, order: float) -> float:
 
     One vote is `s` noise scales.
     """
-    # On integers, the reach X is lowered by two votes: scores may be off by one, and the sum that is the probability
-    # of a tail is below an integral that begins a vote earlier.
+    # On integers, the reach X is smaller by two votes. One vote covers the shift of a score by the tie rule. The other
+    # vote covers the tail probability, a sum that is below the integral from one vote earlier.
     reach = noise.reach - 2 * s if noise.discrete else noise.reach
     one, both = noise.tail(s, order, reach)
     # The log ratio of the nearly certain outcome is at most 2s·f(X − s)/F(X − s); f is the density, F its integral.

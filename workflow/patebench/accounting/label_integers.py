@@ -1,14 +1,15 @@
-"""Cells of `accounting.label` for noise on the integers, where ties go to the lowest class.
+"""Bounds for `accounting.label` if the noise is an integer, so that scores may tie; the lowest class wins a tie.
 
-u and v are the counts of classes a and b relative to all other classes (see `gaussian`). If a and b both beat all
-others, a wins where Z_a + u ≥ Z_b + v + κ, with Z the noise. κ is 0 or 1, depending on the order of the classes. The
-supremum is over integers u, v and both κ. With p and F the probabilities and the distribution function of the noise,
-and x the winner's score, the probabilities that a, b or neither wins are
+The bounds are computed for cells, which are ranges of u and v (`label_tables.Cells`). u and v are the counts of classes
+a and b relative to the largest noisy count of all other classes (see `gaussian`). Z_a and Z_b are the noise of a and b.
+If a and b both beat all other classes, a wins where Z_a + u ≥ Z_b + v + κ. κ is 0 or 1, depending on the order of the
+classes. The supremum is over integers u, v and both values of κ. Let p(z) be the probability of the noise z, F the
+distribution function of the noise, and x the winner's score. The probabilities that a, b or neither wins are
 
     P_a(u, v; κ) = Σ_{x ≥ 0} p(x − u) F(x − v − κ),  P_b(u, v; κ) = P_a(v, u; 1 − κ),  P_o = F(−1 − u) F(−1 − v).
 
 One vote that moves from a to b changes (u, v) to (u − 1, v + 1); the log ratios of the probabilities before and after
-are r_a, r_b and r_o. Sums are rounded outward.
+are r_a, r_b and r_o. Upper bounds are rounded up, and lower bounds down.
 Proof: docs/explanation/proofs-labels.md, "The cost of a label with discrete noise".
 """
 
@@ -24,7 +25,7 @@ from patebench.accounting.logspace import Array, blocks
 
 Integers = NDArray[np.int64]
 
-#: Upper bound on the relative error of every sum, including the mass beyond the reach of the noise.
+#: Upper bound on the relative error of every sum. It covers the probability of noise beyond ±reach, which is left out.
 _ERROR = 1e-10
 
 _CELLS = 1 << 21
@@ -130,8 +131,8 @@ def near(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> Cell
 
     `tie` is κ, the rule by which ties of a and b are broken (see the module). The last cells in u + v are unbounded.
     """
-    # As u and v are integers, u + v and u − v are both even or both odd. Bounds at each end of a cell of t are
-    # therefore computed at its last even and its last odd t.
+    # As u and v are integers, u + v and u − v are both even or both odd. At each end of a cell of t, the bound is
+    # therefore the weaker of two bounds: at the outermost even t and at the outermost odd t.
     first, last = (t[:-1], np.minimum(t[:-1] + 1, t[1:] - 1)), (t[1:] - 1, np.maximum(t[1:] - 2, t[:-1]))
     rows = np.unique(np.concatenate([*first, *last]))
     ahead = _WinBounds.of(noise, w, rows, tie)
@@ -180,8 +181,9 @@ class _WinBounds:
         after = _tail_sums(noise.p * noise.below(z + t[:, None] - tie - 2))
         strip = _tail_sums(noise.p * (noise.mass(z + t[:, None] - tie) + noise.mass(z + t[:, None] - tie - 1)))
         low, high = _read_tail_sums(wins, -start), _read_tail_sums(wins, -end)
-        # When u falls and v rises by 1, P_a loses outcomes in which a is ahead by less than 2, which grow with w, and
-        # p(u)F(−v − κ), the outcomes with Z_a + u = 0, largest at the u nearest to 0 and at the least w.
+        # If u falls and v rises by 1, a no longer wins in two groups of outcomes. In the first group, a was ahead of b
+        # by less than 2; its probability grows with w. In the second group, Z_a + u = 0; its probability p(u)F(−v − κ)
+        # is largest at the u nearest to 0 and at the least w.
         removed = _read_tail_sums(strip, 1 - end)
         removed = removed + noise.mass(np.clip(0, start, np.maximum(end, start))) * noise.below(t - start - tie)
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,9 +1,10 @@
-"""Cells of `accounting.label` for continuous noise, in noise scales: rows are w = u + v, columns t = u − v.
+"""Bounds for `accounting.label` with continuous noise, computed for each cell of a grid.
 
-u and v are the counts of classes a and b minus the largest noisy count of all other classes. P and Q are the
+u and v are the counts of classes a and b minus the largest noisy count of all other classes, in noise scales. A cell is
+a range of u and v. In the grid, rows are ranges of w = u + v, and columns are ranges of t = u − v. P and Q are the
 probabilities of an outcome before and after one vote moves from a to b. P_a, P_b and P_o are the values of P for the
-outcomes that a, b or neither wins. The divergence of P from Q is computed from r = ln P − ln Q by `excess`. All numbers
-are bounds, rounded outward.
+outcomes that a, b or neither wins. The divergence of P from Q is computed from r = ln P − ln Q by `excess`. All results
+are bounds: upper bounds are rounded up, and lower bounds down.
 Proof: docs/explanation/proofs-labels.md, "Tables of the cost of a label".
 """
 
@@ -114,7 +115,7 @@ ERROR = 1e-11
 #: Largest supported vote, in noise scales.
 LARGEST = 1.0
 
-#: Stands for an unbounded slope.
+#: Finite number used as the bound of an unbounded slope.
 _STEEP = 1e12
 
 
@@ -373,8 +374,8 @@ def _integrate_before(slope: Array, table: Table, ends: NDArray[np.intp], length
     t, (total, inner) = table.t, _integrate_to_edges(slope, table)
     last = np.minimum(np.searchsorted(t, t[ends] - length, side="right") - 1, ends - 1)
     part = length - (t[ends] - t[last + 1])
-    # The slope falls with t by at most `table.fall` per unit: it is below its value at the first edge, and below that
-    # at the second edge plus the largest possible fall.
+    # The slope decreases by at most `table.fall` per unit of t. So between two edges, the mean slope has two upper
+    # bounds: the slope at the first edge, and the slope at the second edge plus the largest mean decrease.
     rest = np.minimum(slope[:, last], slope[:, last + 1] + table.fall * part / 2) * part
     return total[:, ends] - total[:, last + 1] + np.minimum(rest, inner[:, last])
 

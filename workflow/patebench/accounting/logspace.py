@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 
-#: Least value to which positive bounds are rounded up, so that underflow does not make them 0.
+#: Positive bounds below this value are rounded up to this value, since an upper bound must not underflow to 0.
 LEAST = 1e-300
 
 #: Numbers per block in `rowwise`.
@@ -70,7 +70,10 @@ def logsumexp(x: ArrayLike, axis: int = -1) -> Array:
 
 
 def rowwise(function: Callable[[NDArray[Any]], Array], table: NDArray[Any]) -> Array:
-    """Return `function(table)`, computed in blocks of rows to limit memory; rows must be independent."""
+    """Return `function(table)`, computed in blocks of rows to limit memory.
+
+    Each row of the result must depend only on the same row of `table`.
+    """
     return np.concatenate([function(table[rows]) for rows in blocks(max(1, len(table)), _CELLS // table.shape[1])])
 
 

@@ -1,17 +1,19 @@
 """Accounting of propose-test-release with the exact divergence: all labels of T queries are released, or none.
 
-G(γ) bounds the Rényi divergence D_α between the labels of a query on D and on any neighbour, in both directions, for
-all votes whose two largest counts differ by γ or more; it does not increase with γ. With gaps g_q and a budget B,
+The gap of a query is the difference of its two largest counts. G(γ) is an upper bound on the Rényi divergence D_α
+between the labels of one query on D and on a neighbour, in both directions, for all votes with a gap of γ or more. G
+does not increase with γ. Let g_q be the gap of query q, B a bound on the divergence of the labels of all queries, and
 
     k(D) = the least k ≥ 0 with Σ_q G(g_q − 2k) > B.
 
-With probability p_k the labels of all queries are released, otherwise none. p₀ is the failure probability, and
-p_{k+1} is the largest p for which, with p′ = p_k, both directions of
+With probability p_k, k = k(D), the labels of all queries are released; otherwise none is released. p₀ is the failure
+probability. Let R ≥ B be a bound on the divergence of labels and decision together. p_{k+1} is the largest p that
+satisfies, with p′ = p_k and also with p and p′ exchanged,
 
     ln( (1 − p)^α (1 − p′)^{1−α} + p^α p′^{1−α} e^{(α−1)B} ) / (α − 1)  ≤  R.                                        (*)
 
-Theorem. For R ≥ B, if M_α(R) is an ε for which every (α, R)-Rényi private release is (ε, δ)-DP, then the release is
-(M_α(R), δ)-DP for every δ ≥ p₀, for any votes. Queries must not depend on earlier labels.
+Theorem. Let M_α(R) be an ε for which every (α, R)-Rényi private release is (ε, δ)-DP. Then the release is
+(M_α(R), δ)-DP for every δ ≥ p₀ and any votes. Queries must not depend on earlier labels.
 p_k is a multiple of 2⁻⁵³, and sums of G are rounded correctly, so that k and p_k are exact.
 Proof (ours, after Redberg, Zhu, Wang 2023): docs/explanation/proofs-mechanisms.md, "Propose, test, release".
 """
@@ -35,9 +37,9 @@ _ROUNDING = 16 * float(np.finfo(np.float64).eps)
 
 
 def steps(gap: NDArray[np.int64], cost: Array, budget: float) -> int | None:
-    """Return how many teachers must change at least for the divergence bound to exceed `budget`; None if it never does.
+    """Return the least number k of changed teachers for which the divergence bound exceeds `budget`; None if none does.
 
-    The result is the least k with Σ cost[max(gap − 2k, 0)] > `budget`, as one changed vote reduces a gap by at most 2.
+    One changed vote reduces a gap by at most 2, so k is the least number with Σ cost[max(gap − 2k, 0)] > `budget`.
 
     Parameters
     ----------

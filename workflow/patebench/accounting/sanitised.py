@@ -1,13 +1,19 @@
-"""Sanitised bounds: data-dependent Rényi bounds, released with noise and then public (Scalable PATE, appendix B).
+"""Sanitised bounds: data-dependent Rényi bounds with added noise, which may be published (Scalable PATE, appendix B).
 
-For f the bound at one order α and S its β-smooth sensitivity, the released number lies on a grid of step Δ:
+A data-dependent bound f depends on the votes, so f must not be published. The published number is f plus a shift and
+noise, rounded to a grid and clipped to the range from 0 to the worst-case bound:
 
-    f̂ = Δ·(⌈f/Δ⌉ + ⌈s·(1 + σz)⌉ + N),   s = S/Δ + 2,   N a discrete Gaussian of scale τ = σs,
+    f̂ = Δ·(⌈f/Δ⌉ + ⌈s·(1 + σz)⌉ + N),   s = S/Δ + 2.
 
-clipped to 0 and to the worst case. f̂ < f + S with probability at most δ′; z is the normal quantile of δ′. Shift and
-scale depend on the votes, and `cost` bounds the cost of releasing f̂. The cost stated in Scalable PATE for continuous
-noise is not used: with σ small and 2αβ near 1, it is below a divergence that it should bound (the tests show one).
-The ε of a record covers the labels and this one number f̂; publishing several such numbers costs more.
+- f is the bound at one order α, and S is its β-smooth sensitivity.
+- Δ is the step of the grid.
+- N is a draw of discrete Gaussian noise of scale σs.
+- z is the normal quantile that a standard normal variable exceeds with probability δ′.
+
+Before clipping, f̂ < f + S with probability at most δ′. The shift and the noise scale depend on the votes too. `cost`
+bounds the Rényi divergence of releasing f̂, including this dependence. The cost stated in Scalable PATE for continuous
+noise is not used: for small σ and 2αβ near 1, it is below the divergence that it should bound (the tests show a case).
+The stated ε covers the labels and one number f̂; publishing several such numbers costs more.
 Proof: docs/explanation/proofs-noise.md, "Sanitised bounds".
 """
 
@@ -35,10 +41,11 @@ from patebench.core.seeds import Source
 ORDERS = conversion.ORDERS[(conversion.ORDERS > 1.1) & (conversion.ORDERS < 1000)]
 #: Fraction of δ reserved for the event that the noise makes f̂ too small.
 FAILURE = 0.1
-_BETAS = np.geomspace(0.02, 0.98, 24)  # in units of the largest β of the order
-_NOISES = np.geomspace(0.1, 1e4, 61)  # σ
+#: Values of β that are tried, relative to ½ ln(α/(α − 1)); `cost` is finite only for β below this number.
+_BETAS = np.geomspace(0.02, 0.98, 24)
+_NOISES = np.geomspace(0.1, 1e4, 61)  # values of σ that are tried
 _SLACK = 1e-9  # added to β; covers the relative rounding error of S and of the noise scale
-_FINE = 2.0**-10  # step relative to a typical S, which adds a few thousandths to the noise
+_FINE = 2.0**-10  # grid step relative to S; rounding to the grid adds a few thousandths to the noise
 _POINTS = 2.0**39  # maximum number of grid points, as exact draws support scales up to 2⁴⁰
 _SMALLEST = 2.0**-900  # minimum step
 
@@ -62,10 +69,9 @@ def cost(order: ArrayLike, beta: ArrayLike, noise: ArrayLike, margin: ArrayLike 
 
 
 def _gaussian_divergence(order: Array, b: Array, noise: Array, margin: Array) -> Array:
-    """Return an upper bound on the Rényi divergence of releasing a bound f̂ that depends on the data, with noise.
+    """Return an upper bound on the Rényi divergence between the noisy bounds f̂ of two neighbours, with Gaussian noise.
 
-    The noise is Gaussian, and its scale depends on the data too: on the neighbouring data it is eᵇ times as large. The
-    other parameters are those of `cost`.
+    On the second neighbour, the noise scale is eᵇ times that on the first. The other parameters are those of `cost`.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         change = order * np.expm1(2 * b)
@@ -120,7 +126,7 @@ class Design:
         return cost(orders, self.beta, self.noise, margin(self.failure) + 1 / self.noise)
 
     def scale(self, sensitivity: float) -> float:
-        """Return the noise scale in grid steps, if the smooth sensitivity is `sensitivity` in units of f."""
+        """Return the noise scale in grid steps, if the smooth sensitivity of f is `sensitivity`."""
         return self.noise * (sensitivity / self.step + 2)
 
     def release(self, value: float, sensitivity: float, ceiling: float, source: Source) -> float:
@@ -242,8 +248,8 @@ def accountants(
 ) -> list[Accountant]:
     """Return the sanitised accountant of a mechanism, and a variant with noise parameters optimised on `votes`.
 
-    The list is empty if computing the smooth sensitivity would take more than an hour. This is decided from public
-    numbers only: those of queries, classes and teachers.
+    The list is empty if computing the smooth sensitivity would take more than an hour. The decision leaks nothing, as
+    it depends only on the numbers of queries, classes and teachers, which are public.
 
     Parameters
     ----------

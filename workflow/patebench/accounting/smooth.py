@@ -1,18 +1,20 @@
 """Smooth sensitivity of data-dependent Rényi bounds (Nissim, Raskhodnikova, Smith 2007; Scalable PATE, appendix B).
 
-The bound for data D is f(D) = Σ_i h(q_i) over queries i: h is a theorem at order α, and q_i bounds the probability that
-the label is not the plurality. Results depend on the votes and may not be published; `sanitised.py` adds the noise for
-publication. A theorem must satisfy two conditions, as both theorems of PATE do:
+The bound for data D is f(D) = Σ_i h(q_i) over queries i. q_i is an upper bound on the probability that the label is
+not the plurality, and h(q) is the bound of a theorem on the Rényi divergence of order α. f and its smooth sensitivity
+depend on the votes, so they must not be published; `sanitised.py` adds the noise for publication. The theorem must
+satisfy two conditions, which both theorems of PATE do:
 
-(1) q = min(Σ_j φ(Δ_j), 1 − 1/m), with Δ_j ≥ 0 the lead of the plurality over each other of the m classes, and
-    φ(x) = Pr[Z > x] for a Z with symmetric log-concave density.
+(1) q = min(Σ_j φ(Δ_j), 1 − 1/m). Here m is the number of classes, Δ_j ≥ 0 is the lead of the plurality over class j in
+    votes, and φ(x) = Pr[Z > x] for a Z with symmetric log-concave density.
 (2) h does not decrease in q.
 
-A query in which all other classes are g votes behind the plurality has *even gap* g; tables are functions of g. If the
-smaller q of two adjacent histograms has even gap g, they differ in h by at most W(g) = h(g−2) − h(g). U_c(d) is the
-largest W over the even gaps within d votes of counts c. It bounds local sensitivity, and
-S(D) = max_d e^{−βd} Σ_i U_i(d) is β-smooth. Every U(d) includes a small multiple of the data-independent bound to cover
-rounding.
+A value of q is expressed as an *even gap* g: the lead at which a histogram has this q if the plurality leads all other
+classes by g votes. h(g) is h at this q. Let g be the even gap of the smaller q of two adjacent histograms. Then h
+differs between the two histograms by at most W(g) = h(g−2) − h(g). U_i(d) is the largest W over the even gaps that
+counts within d votes of those of query i can have. So Σ_i U_i(d) bounds the local sensitivity within d votes per query,
+and S(D) = max_d e^{−βd} Σ_i U_i(d) is β-smooth. Every U_i(d) includes a small multiple of the data-independent bound,
+which covers rounding.
 Proof: docs/explanation/proofs-noise.md, "Smooth sensitivity".
 """
 
@@ -132,13 +134,16 @@ def smooth(local: Array, beta: Array | float) -> Array:
 
 
 def _bound_positions(steps: Steps, ordered: Counts, distances: NDArray[np.intp]) -> tuple[Array, Array]:
-    """Return the least and the greatest table position that matter within each distance, both (queries × distances).
+    """Return the least and the greatest table position at distance d, two arrays (queries × distances).
 
-    Consider all pairs of adjacent histograms of which at least one is within `distances` changed votes of the counts.
-    In each pair, the histogram with the smaller q lies between these positions. `ordered` are counts (queries ×
-    classes) in descending order.
+    Take any two adjacent histograms, at least one of them within d changed votes of the counts of the query. The
+    position (`Steps.position`) of the histogram with the smaller q is in the range between the two results.
+
+    Parameters
+    ----------
+    ordered : (queries, classes) counts in descending order
+    distances : (distances,) numbers d of changed votes
     """
-    # Of two adjacent histograms, at least one within d votes, the one with the smaller q is between `near` and `far`.
     tied = 2 * distances >= (ordered[:, :1] - ordered[:, 1:2])
     near = np.where(tied, 0.0, steps.position(_move_towards_tie(ordered, distances)))
     far = steps.position(_move_towards_unanimity(ordered, distances + 1))

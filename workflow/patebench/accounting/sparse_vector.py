@@ -1,12 +1,12 @@
-"""Rényi divergence of the sparse vector technique, in which only failed tests, at most `cutoff`, cost privacy.
+"""Rényi bounds for the sparse vector technique, in which only failed tests cost privacy.
 
-The noise ρ of the threshold w is drawn once, and the noise ν of the score d(q) for every query q. Query q passes if
-d(q) + ν > w + ρ, and fails otherwise; after `cutoff` failed queries, no more are tested (Lyu, Su, Li 2017, Algorithm 7,
-with passing and failing exchanged).
+Each query q has a score d(q), which is compared with a threshold w. The noise ρ of the threshold is drawn once. The
+noise ν of the score is drawn for every query. Query q passes if d(q) + ν > w + ρ, and fails otherwise. After `cutoff`
+failed queries, no more queries are tested (Lyu, Su, Li 2017, Algorithm 7, with passing and failing exchanged).
 One teacher changes every d(q) by at most 1.
 
-Theorem. Let R(α) be the Rényi divergence of ρ from ρ + 1, c the minimum of `cutoff` and the number of queries T, and K
-≥ 1 and B ≥ 0 such that for all x, with u = Pr[ν ≤ x] and u′ = Pr[ν ≤ x − 2],
+Theorem. Let R(α) be the Rényi divergence of ρ from ρ + 1, T the number of queries and c = min(`cutoff`, T). For any x,
+let u = Pr[ν ≤ x] and u′ = Pr[ν ≤ x − 2]. Let K ≥ 1 and B ≥ 0 be constants with, for all x,
 
     u^α u′^{1−α}  ≤  K·(1 − (1−u)^α (1−u′)^{1−α}) + B.                                                              (*)
 
@@ -26,13 +26,13 @@ from patebench.accounting.rdp import laplace_cell
 #: Number of nodes at which (*) is checked, and of values of K that are tried.
 _NODES, _TRIED = 4096, 32
 
-#: Standard deviations of ν beyond which a tail is bounded as a whole.
+#: Number of standard deviations of ν beyond which one bound covers a whole tail, without nodes.
 _REACH = 10.0
 
 #: Upper bound on the relative rounding error.
 _SLACK = 1e-9
 
-#: ln of the largest g, and the largest K.
+#: Upper limit of ln g, where g is the left side of (*), and upper limit of K.
 _LARGEST, _MOST = 300.0, 1e150
 
 

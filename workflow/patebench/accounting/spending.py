@@ -49,7 +49,8 @@ def together(spendings: Iterable[Spending]) -> tuple[Array, float]:
         by_partition.setdefault(draw.partition, []).append(draw)
     divergences, failure = np.zeros(len(conversion.ORDERS)), 0.0
     for draws in by_partition.values():
-        # The first teacher of some draw has the largest total cost; -1 stands for any teacher if every draw uses all.
+        # A teacher with the largest total cost is the first teacher of some draw. −1 is any teacher, if every draw
+        # uses all teachers.
         firsts = {draw.teachers[0] for draw in draws if draw.teachers} or {-1}
         costs = [_teacher_cost(draws, teacher) for teacher in firsts]
         divergences = divergences + np.max([curve for curve, _ in costs], axis=0)
@@ -96,8 +97,8 @@ def best_order(spendings: Sequence[Spending], epsilon: float, delta: float) -> f
 def worst_case(accountants: Iterable[Accountant], queries: int) -> tuple[Array, float] | None:
     """Return the worst-case Rényi divergences (at `conversion.ORDERS`) and failure probability of `queries` queries.
 
-    At each order, the divergence is the smallest by those worst-case Rényi accountants that have the smallest failure
-    probability. The result is None if there is no worst-case Rényi accountant.
+    Of the worst-case Rényi accountants in `accountants`, only those with the smallest failure probability are used. At
+    each order, the result is the smallest of their divergences. It is None if there is no worst-case Rényi accountant.
     """
     usable = [item for item in accountants if isinstance(item, RenyiAccountant) and item.kind is Kind.WORST_CASE]
     if not usable:

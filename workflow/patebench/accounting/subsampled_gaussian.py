@@ -20,8 +20,8 @@ _SLACK, LEAST_DELTA = 1e-3, 1e-8
 #: Grid step of privacy losses. Losses are rounded up, so a finer grid is slower and gives a slightly smaller ε.
 _GRID = 1e-3
 
-#: Range of noise multipliers that are searched. Below it, ε is too large to mean anything, and is computed without the
-#: amplification by sampling, since privacy losses would be too large for the grid.
+#: Range of noise multipliers in which `least_noise` searches. With less noise, privacy losses are too large for the
+#: grid, so ε is computed without amplification by sampling. Such an ε is too large to be useful anyway.
 _LEAST_NOISE, _MOST_NOISE = 0.3, 1e5
 
 #: Relative tolerance of the search for the least noise.
