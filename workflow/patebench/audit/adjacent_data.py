@@ -19,8 +19,9 @@ from patebench.data.partitions import Change
 #: Private records by column: x (samples, …), and y, row and, if known, owner (samples,).
 Records = Mapping[str, NDArray[Any]]
 
-#: Kind of change to the private data → what a partition must protect to claim that the kind alters at most one shard:
-#: any of these changes. Every partition makes the claim if there are none.
+#: Kind of change to the private data → the changes (`Change`) of a partition that cover this kind. A partition that
+#: protects at least one of these changes claims that the kind alters at most one shard. If the list is empty, every
+#: partition makes this claim.
 KINDS: Mapping[str, Collection[Change]] = {
     "replace": (Change.REPLACE, Change.OWNER),
     "outlier": (Change.REPLACE, Change.OWNER),
@@ -49,8 +50,8 @@ class World:
     records : private records by column, see `Records`
     holders : (records,) index of the teacher whose shard contains the record; negative if no shard contains it
     pool, test : (samples, …) public samples
-    protects : kinds of change (`Change`) of which the partition into shards claims that they alter at most one shard.
-        Empty if the partition depends on labels
+    protects : changes (`Change`) that alter at most one shard, as the partition into shards claims. Empty if the
+        partition depends on labels
     chunk : number of teachers that are trained together
     """
 
@@ -68,18 +69,20 @@ class World:
     def choose(self, kind: str, repeat: int, shared: np.random.Generator, own: np.random.Generator) -> int:
         """Return the index of the record that a change of `kind`, a key of `KINDS`, will alter.
 
-        The record is drawn from shards with more than one record, if there are any. For "owner gone", it is drawn from
-        shards with several owners. Two kinds may alter another record. For "outlier", this is a record of the smallest
-        shard, if this shard has at least two records fewer than that of the drawn record. For "outliers", this is the
-        first record of the first teacher that is trained in the same chunk, since accidental sharing of data between
-        teachers mostly starts there.
+        The record is drawn at random from shards with more than one record, if there are any. Three kinds differ:
+
+        - "owner gone": the record is drawn from shards with several owners.
+        - "outlier": if the smallest shard has at least two records fewer than the shard of the drawn record, a record
+          of the smallest shard is drawn instead.
+        - "outliers": the drawn record is replaced by the first record of the first teacher in its chunk (the teachers
+          that are trained together), since accidental sharing of data between teachers mostly starts there.
 
         Parameters
         ----------
-        repeat : number of the repetition; in repetition 0, only records of the rarest label are drawn, since their
-            change most likely alters facts derived from private labels
-        shared : generator that draws the record. In the same state, it gives most kinds the same record, so that the
-            same teachers are trained on the unchanged data
+        repeat : number of the repetition, from 0. In repetition 0, only records of the rarest label are drawn, since a
+            change of such a record most likely alters facts derived from private labels
+        shared : generator that draws the record. If the caller passes it in the same state for each kind, most kinds
+            get the same record. The same teachers are then trained on the unchanged data
         own : generator that draws from the smallest shard, for the kind "outlier"
         """
         sizes = np.bincount(self.holders[self.holders >= 0])

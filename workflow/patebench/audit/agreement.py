@@ -1,9 +1,10 @@
 """Tests of the outcomes of `release` against the probabilities that the mechanism states.
 
-All tests are exact: if the stated probabilities are right, each cell of a tally is binomial. p-values are multiplied by
-the number of cells that are tested together (Bonferroni), so these tests together reject a sound mechanism with
-probability at most `ALPHA`. An audit evaluates the tests of seeded releases together, and those of release mode
-together.
+A tally counts how often each outcome occurs in runs. A cell of a tally is an outcome or a group of outcomes. All tests
+are exact: if the stated probabilities are right, the count in each cell has a binomial distribution. An audit evaluates
+all tests of seeded releases together and, separately, all tests of release mode. p-values are multiplied by the number
+of cells that are tested together (Bonferroni). So each of the two groups of tests rejects a sound mechanism with
+probability at most `ALPHA`.
 
 Measured: audits of up to 20 000 runs detect each planted fault (tests/audit/faults.py), by these tests or by a
 contradicted bound. 200 audits of sound mechanisms (15 mechanisms in turn, 2000 runs, different seeds) rejected none.
@@ -37,7 +38,7 @@ class _Counts:
 
     Parameters
     ----------
-    where : the last words of messages "class 2 in 3 of 10 …", such as "on the counts (3, 2)"
+    where : text after the counts in messages, such as "on the counts (3, 2)" in "class 2 in 3 of 10 on the counts …"
     seen : (cells,) number of runs in each cell
     names : (cells,) name of each cell; () if the cells are "class 0", "class 1", … and, last, "no answer"
     plain : True if single labels are counted, False if pairs of labels are counted to test their independence
@@ -111,9 +112,9 @@ class TwoTallies(_Counts):
 def disagreements(tallies: Iterable[Tally | TwoTallies]) -> list[str]:
     """Return [a message] about the most significant failure of the tests `tallies`, or [] if none fails.
 
-    A tally has one test per cell, see `Tally`. The test fails if its p-value times the number of cells in all `tallies`
-    is below `ALPHA`. The message is about the failed test of the smallest p-value. Failed `plain` tests are preferred,
-    whatever their p-values, since they are easier to understand.
+    Each tally has one test per cell. A test fails if its p-value times the number of cells in all `tallies` is below
+    `ALPHA`. The message describes the failed test with the smallest p-value. If tests of single labels (`plain`) fail,
+    the message describes the one with the smallest p-value among these, since they are easier to understand.
     """
     tallies = [tally for tally in tallies if tally.runs > 0]
     p_values = [tally.p_values() for tally in tallies]
@@ -132,9 +133,9 @@ def disagreements(tallies: Iterable[Tally | TwoTallies]) -> list[str]:
 def tally_neighbours(where: str, outcomes: Outcomes, stated: Array) -> Iterator[Tally]:
     """Yield tests of independence between the labels of one release, which answers the same query many times.
 
-    Each test compares pairs of labels at one distance, in queries; no label is in two pairs. All distances in `lags`
-    are tested. A further distance is chosen on the first half of the release by `most_likely_lag`, and tested on the
-    second half.
+    Each test is about pairs of labels that are a fixed number of queries apart (the lag). In one test, no label is in
+    two pairs. All lags of the function `lags` are tested. `most_likely_lag` chooses one more lag on the first half of
+    the release; this lag is tested on the second half.
 
     Parameters
     ----------

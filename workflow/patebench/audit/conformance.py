@@ -22,10 +22,11 @@ from patebench.core.seeds import Source
 from patebench.core.text import above_zero, at_least, at_most, listing, plural
 from patebench.mechanisms.base import Answering
 
-#: Number of queries of each checked matrix of votes, and number of queries that is audited besides one query.
+#: Number of queries of each checked matrix of votes. The audit is for one query and for the second number of queries.
 _QUERIES, _TOGETHER = 40, 5
 
-#: Number of releases drawn from the operating system's entropy, and number of standard deviations that are a fault.
+#: Number of releases drawn from the operating system's entropy, and number of standard deviations from the expected
+#: count above which the noise is reported as faulty.
 _SECRET, _SURE = 20, 6
 
 #: Rényi orders at which the stated cost of a query is compared with exact divergences.

@@ -1,7 +1,7 @@
 """Lower bounds on ε from the outcome distributions P on a data set D and Q on its neighbour D′, or from counts.
 
-The hockey-stick divergence δ(ε) = Σ_j (P_j − e^ε Q_j)⁺ is the least δ for which P and Q are (ε, δ)-close in this
-direction (Balle & Wang 2018, Theorem 5). Every ε is rounded towards 0, so that it remains a lower bound.
+The hockey-stick divergence δ(ε) = Σ_j (P_j − e^ε Q_j)⁺ is the least δ with P(E) ≤ e^ε Q(E) + δ for every event E
+(Balle & Wang 2018, Theorem 5). Every ε is rounded towards 0, so that it remains a lower bound.
 
 Outcome j is given by `log_p` = ln P_j, `log_p_neighbour` = ln Q_j and `multiplicity`, the number of outcomes that have
 these probabilities.
@@ -21,7 +21,8 @@ Integers = NDArray[np.integer]
 #: Number of cells of the grid on which losses are composed.
 _CELLS = 1 << 18
 
-#: Share of δ that is subtracted for rounding losses to the grid, and again for each tail beyond it.
+#: Fraction of δ that is subtracted three times: for rounding losses to the grid, and for the losses beyond each of the
+#: two ends of the grid.
 _GIVEN_UP = 1e-3
 
 #: Relative error of sums of a few terms.
@@ -122,10 +123,11 @@ def compose(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, querie
     `log_p` and `log_p_neighbour` (outcomes,) are ln P and ln Q of the outcomes of one query on two neighbouring data
     sets. Each entry stands for `multiplicity` equally likely outcomes.
 
-    The privacy losses ln P/Q add up (Sommer, Meiser, Mohammadi 2019, Theorem 1). Each is rounded at random to one of
-    the two nearest cells of a grid, so that its mean is unchanged. The T rounding errors are independent, have mean 0
-    and lie in intervals of one cell's width h. By Hoeffding's inequality their sum exceeds η = h √(T ln(1/δ₀)/2) with
-    probability at most δ₀, so the true δ(ε) is at least the one on the grid at ε + η, minus δ₀.
+    The privacy losses ln P/Q of the T queries add up (Sommer, Meiser, Mohammadi 2019, Theorem 1). The loss of each
+    query is rounded at random to one of the two nearest points of a grid of step h. The probabilities are chosen so
+    that the mean of the loss is unchanged. So the T rounding errors are independent, have mean 0 and lie in intervals
+    of length h. By Hoeffding's inequality, the sum of the errors exceeds η = h √(T ln(1/δ₀)/2) with probability at most
+    δ₀. With δ_grid the divergence of the rounded losses, δ(ε) ≥ δ_grid(ε + η) − δ₀.
     """
     single = float(least_epsilon(log_p[None], log_p_neighbour[None], multiplicity[None], delta)[0])
     if queries == 1 or math.isinf(single):
@@ -194,11 +196,12 @@ def _total_loss(loss_in_cells: Array, probability: Array, queries: int) -> Array
     return np.fft.irfft(np.fft.rfft(one) ** queries, _CELLS)
 
 
-#: Share of α = 1 − confidence for the separate bounds on P and Q, and number of points at which the line of equal
-#: evidence against both is evaluated.
+#: Fraction of α = 1 − confidence for the separate bounds on P and Q; number of points on the boundary of the joint
+#: bound (the line on which the weighted sum of both z-scores is constant) at which bounds are computed.
 _BOX, _POINTS = 0.02, 48
 
-#: If P or Q has less than this share of the variance, both are bounded separately, and that one gets this share of α.
+#: If P or Q has less than this share of the variance of ln(P/Q), only the separate bounds are used. The probability
+#: with the small share of the variance then gets this fraction of α, and the other probability gets the rest.
 _LITTLE = 0.05
 
 
@@ -254,10 +257,12 @@ class Rates:
     def mu(self, rate: float = 1.0) -> float:
         """Return a lower bound on μ of a μ-GDP mechanism: Φ⁻¹(P) − Φ⁻¹(Q) (Dong, Roth, Su 2022, Definition 2.6).
 
-        P and Q are the event's probabilities on D and on D′. With subsampling, a run on D uses the record that is
-        missing in D′ only with probability `rate` < 1, and μ is that of the mechanism without subsampling. Then P =
-        rate·P₁ + (1 − rate)·Q, where P₁ is the event's probability in runs that use the record, and P₁ replaces P in
-        the formula. The bound is ∞ if P₁ would be 1 or more.
+        P and Q are the event's probabilities on D and on D′.
+
+        If `rate` < 1, the mechanism subsamples: a run on D uses the record that is missing in D′ only with probability
+        `rate`. The result is then the μ of the mechanism without subsampling. Let P₁ be the event's probability in runs
+        that use the record. As P = rate·P₁ + (1 − rate)·Q, P₁ can be computed from P and Q, and P₁ replaces P in the
+        formula. The bound is ∞ if P₁ would be 1 or more.
         """
         from scipy.special import ndtri
 
@@ -279,10 +284,10 @@ class Rates:
         return np.array(likely), np.array(rare)
 
     def _corners(self) -> tuple[Array, Array]:
-        """Return pairs of bounds, as two arrays (pairs,): lower bounds on P, and upper bounds on Q.
+        """Return pairs of a lower bound on P and an upper bound on Q, as two arrays (pairs,).
 
-        With probability `confidence`, both bounds of at least one pair hold. So the least ε over all pairs is a lower
-        bound.
+        With probability `confidence`, there is a pair whose two bounds are both true. This pair is unknown, but the
+        smallest of the ε lower bounds from all pairs is a valid lower bound.
         """
         from scipy.special import ndtr, ndtri
 
@@ -339,10 +344,11 @@ def expected_nested(likely: Array, rare: Array, runs: float, confidence: float) 
 def compose_nested(likely: Array, rare: Array, queries: int, delta: float) -> float:
     """Return a lower bound on the ε of `queries` independent queries at `delta`, from two nested events of each query.
 
-    The points (Q, P) of all tests of D against D′ form a convex set, which contains (0, 0), (1, 1) and one point for
-    each event. A mechanism with three outcomes, whose tests form exactly the convex hull of these four points, is a
-    postprocessing of the release, and remains one if both are composed (Blackwell 1951; Dong, Roth, Su 2022, Theorem
-    2.10). So its ε is a lower bound on the ε of the release.
+    A test of D against D′ has the point (Q, P): the probabilities that it reports D on D′ and on D. The points of all
+    tests form a convex set. The set contains (0, 0), (1, 1) and one point for each of the two events. There is a
+    mechanism with three outcomes whose set is the convex hull of these four points. This mechanism is a postprocessing
+    of the release, also under composition (Blackwell 1951; Dong, Roth, Su 2022, Theorem 2.10). So the ε of the
+    three-outcome mechanism is a lower bound on the ε of the release.
 
     Parameters
     ----------

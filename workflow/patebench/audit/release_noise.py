@@ -1,9 +1,9 @@
 """Audits of the noise of release mode, which is discrete and drawn from the operating system's entropy.
 
-Releases in release mode are compared with seeded releases, whose discrete noise comes from a named stream and another
-sampler: geometric variables for Laplace noise, the inverse distribution function for Gaussian noise. Noise from the
-operating system cannot be reproduced. It is therefore only tested for agreement with seeded noise. Events are counted
-in seeded releases, so that the same command gives the same audit.
+Releases in release mode are compared with seeded releases. In seeded releases, discrete noise comes from a named random
+stream and from another sampler: geometric variables for Laplace noise, the inverse distribution function for Gaussian
+noise. Noise from the operating system cannot be reproduced, so it is only tested for agreement with seeded noise. The
+ε lower bound comes from events in seeded releases, so that the same command gives the same audit.
 """
 
 import math
@@ -35,12 +35,12 @@ _NUMBERS, _AT_MOST = 20_000, 4000
 #: Number of seeded labels per label in release mode, and minimum number of labels in release mode.
 _REFERENCE, _AT_LEAST = 50, 40
 
-#: For mechanisms whose queries depend on each other, where each release is a call of `release`: maximum queries of a
-#: release, maximum releases of the same votes, and seeded releases per release.
+#: For mechanisms whose queries depend on each other: maximum number of queries in a release, maximum number of releases
+#: of the same votes in release mode, and number of seeded releases per release in release mode.
 _TRANSCRIPT, _RELEASES, _TRANSCRIPTS = 8, 150, 5
 
-#: On unanimous votes and on two-way ties, the number of labels is that of the audited pair divided by the first number,
-#: but at least the second number.
+#: Number of labels in release mode on unanimous votes and on two-way ties: the number of labels of the audited pair
+#: divided by the first number, but at least the second number.
 _AGREEING, _AGREEING_AT_LEAST = 4, 150
 
 _SAME_NOISE = "in release mode, two releases have the same noise, which can be subtracted"
@@ -143,7 +143,7 @@ class ReleaseNoiseAudit(AuditSetting):
         seen = self._in_turn(shifted, Entropy(), labels)
         reference = self._in_turn(shifted, DiscreteNoise(self.streams(stream)), _REFERENCE * labels)
         tallies = self._compare_shifts(shifted, seen, reference)
-        whole = tallies[-1]  # with the classes named back
+        whole = tallies[-1]  # all shifts together, with the classes shifted back
         groups = votes.grouped(whole.seen), votes.grouped(whole.reference)
         return [*tallies, TwoTallies(whole.where, *groups, names=GROUPS)]
 
@@ -160,8 +160,8 @@ class ReleaseNoiseAudit(AuditSetting):
         ----------
         pairs : number of queries → the audited pair
         shapes : see `disagreements`
-        agreements : histograms on which teachers agree or tie, each followed by a neighbour. The neighbours are not
-            used. The other histograms are tested only in the longest of the short releases
+        agreements : histograms on which teachers agree or tie, each followed by a neighbour. They are tested only in
+            the longest of the short releases; their neighbours are not tested
         """
         tallies: list[TwoTallies] = []
         for queries in sorted({min(T, _TRANSCRIPT) for T in pairs}):

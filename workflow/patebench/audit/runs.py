@@ -114,10 +114,11 @@ class AuditSetting:
     ) -> Iterator["Event"]:
         """Yield one event together with a wider event (`Event.wider`), or nothing for fewer than three outcomes.
 
-        The outcomes, in descending order of P/Q, are cut into three groups whose probabilities differ most between D
-        and D′. The event is the first group; the wider event also contains the second group. `compose_nested` bounds ε
-        from both events. If noise is large, the second event improves the bound of several queries. The parameters are
-        those of `choose_event`.
+        The outcomes, in descending order of P/Q, are split into three groups. The split is the one for which the
+        groups' probabilities differ most between D and D′ (`triangular_discrimination`). The event is the first group;
+        the wider event is the first and second group together. `compose_nested` bounds ε from both events. For several
+        queries with large noise, this bound is larger than the bound from one event. The parameters are those of
+        `choose_event`.
         """
         order = _by_ratio(likely, rare)
         p, q = likely.low(order), rare.high(order)
@@ -255,8 +256,9 @@ class Sampled:
 class Known:
     """Estimated probability of each outcome on one of two neighbouring data sets D and D′.
 
-    Events are chosen by `low` on D (the estimate minus one standard error) and by `high` on D′ (plus one standard
-    error). Otherwise the choice would favour events that occurred too often by chance.
+    To choose an event, its probability on D is taken one standard error below the estimate (`low`), and its probability
+    on D′ one standard error above the estimate (`high`). Otherwise the choice would favour events that occurred too
+    often on D by chance.
 
     Parameters
     ----------

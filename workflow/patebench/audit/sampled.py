@@ -29,12 +29,12 @@ from patebench.audit.runs import (
 from patebench.audit.worst_pairs import GROUPS, Agreement, Pair, repeated_votes
 from patebench.mechanisms.base import Answering
 
-#: Number of queries of one run if queries are independent and cheap to draw, and maximum number of random numbers of
-#: one run.
+#: If queries are independent, one run answers several queries. Number of queries of one run if they need few random
+#: numbers, and maximum number of random numbers of one run.
 _QUERIES_PER_RUN, _NUMBERS_PER_RUN = 10, 200
 
-#: Number of runs above which each run has proportionally more queries, for tighter bounds; and maximum factor for the
-#: audit of one query, whose event is rare, and of several queries.
+#: If there are more runs than `_USUAL_RUNS`, the number of labels is multiplied by runs / `_USUAL_RUNS` (rounded down),
+#: for tighter bounds. Maximum of this factor for the audit of one query, whose event is rare, and of several queries.
 _USUAL_RUNS, _MOST_OF_ONE, _MOST_OF_SEVERAL = 60_000, 16, 4
 
 #: One label out of this number serves to choose the event; minimum number of such labels per pair.
@@ -43,23 +43,24 @@ _CHOOSING, _AT_LEAST = 10, 200
 #: Maximum number of cyclic shifts of the classes under which pairs are tried, since a fault may affect one class only.
 _RELABELLINGS = 10
 
-#: For several queries, number of most different pairs that are also tried with two nested events.
+#: For several queries, number of pairs for which two nested events are tried as well. These are the pairs whose outcome
+#: probabilities on D and on D′ differ most.
 _NESTED = 6
 
-#: For mechanisms whose queries depend on each other, where each run is a call of `release`: maximum number of queries
-#: of one run, and divisor of the number of runs.
+#: For mechanisms whose queries depend on each other, one run is one release of several queries. Maximum number of
+#: queries of one run, and divisor of the number of runs.
 _TRANSCRIPT, _SHARE = 8, 20
 
-#: Short releases, which test each position of an answer: number of queries and of releases; and both for mechanisms
-#: whose queries depend on each other.
+#: Number of queries in a short release, and number of short releases; each position of an answer is tested separately.
+#: The second pair of numbers is for mechanisms whose queries depend on each other.
 _SHORT, _SHORT_RUNS = 8, 300
 _SHORT_WITH_STATE, _RUNS_WITH_STATE = 32, 1000
 
 #: Number of queries per histogram in the release of queries with different votes.
 _IN_TURN = 400
 
-#: On unanimous votes and on two-way ties, the number of labels is that of an event divided by the first number; if
-#: queries depend on each other, the second number is the number of releases.
+#: On unanimous votes and on two-way ties: divisor of the number of labels, relative to that in which an event is
+#: counted, and number of releases if queries depend on each other.
 _AGREEING, _AGREEING_WITH_STATE = 10, 250
 
 #: Minimum p-value (after Bonferroni over the outcomes) at which stated probabilities serve to choose events.
@@ -158,7 +159,7 @@ class SampledAudit(AuditSetting):
         """
         seen = self.count(lambda T: pair.votes(T)[side], self.streams(stream), labels)
         if self._local:
-            seen[-1] = 0  # which teacher is queried when is public
+            seen[-1] = 0  # it is public which teacher answers a query, so "no answer" is not an outcome
         stated = self.mechanism.outcome_probabilities(pair.votes(1)[side])
         if stated is not None:
             tally = Tally(_on_side(pair, side), seen, stated[0])
@@ -259,7 +260,7 @@ class SampledAudit(AuditSetting):
     def _audit_dependent(self, pairs: Sequence[Pair], queries: int) -> Sampled:
         """Return the sampled result for `queries` queries that depend on each other.
 
-        Its event is counted in releases of at most `_TRANSCRIPT` queries.
+        The result's event is counted in releases of at most `_TRANSCRIPT` queries, each of which is one run.
         """
         runs, length = max(200, self.runs // _SHARE), min(queries, _TRANSCRIPT)
         runs_per_pair, count = max(1, runs // 2 // len(pairs)), runs - runs // 2
@@ -343,9 +344,10 @@ def _sort_by_difference(known: Sequence[tuple[Pair, Known, Known]]) -> list[tupl
 
 
 def _difference(likely: Known, rare: Known) -> float:
-    """Return how much outcome probabilities differ between D (`likely`) and D′ (`rare`), less an allowance for chance.
+    """Return how much outcome probabilities differ between D (`likely`) and D′ (`rare`), corrected for chance.
 
-    The measure is the triangular discrimination Σ (P − Q)²/(P + Q).
+    The difference is the triangular discrimination Σ (P − Q)²/(P + Q) of the estimates. The correction subtracts 2·k/n
+    for k outcomes and n runs, since estimates from runs differ even if P = Q.
     """
     p, q = likely.probability, rare.probability
     return triangular_discrimination(p, q) - 2 * len(p) / min(likely.runs, rare.runs)

@@ -1,11 +1,11 @@
 """Audits of mechanisms that release one table of noisy counts and count few votes of each teacher.
 
-D and D′ differ in one row of votes: one teacher votes differently on several queries, abstains, or votes on more
-queries than the mechanism counts. The event of the audit is about one number per table: the sum of its cells, each
-weighted by the difference of its counts on D and on D′.
+D and D′ differ in the votes of one teacher: the teacher votes for other classes on several queries, abstains, or votes
+on more queries than the mechanism counts. The event of the audit depends on one number per table, a weighted sum of the
+noisy counts. The weight of a cell is its true count on D minus its true count on D′.
 
-Votes with weights have other bounds, so they are audited separately: one teacher's vector of weights is replaced by its
-opposite, belongs to another class, vanishes, or is longer than the mechanism allows.
+Votes with weights have other bounds, so they are audited separately. On D′, one teacher's vector of weights is negated,
+added to another class, or left out; in some pairs it is longer than the mechanism allows.
 
 In addition, residuals (released minus true counts) must have the stated noise distribution and be independent between
 cells and between releases.
@@ -43,24 +43,25 @@ Rows = list[tuple[NDArray[np.int64], int]]
 #: and further teachers would abstain.
 _QUERIES, _TEACHERS = 50, 50
 
-#: If each teacher adds a share of the noise, tables contain all teachers and fewer queries: maximum queries × shares.
+#: If each teacher adds a share of the noise, tables contain all teachers and fewer queries: maximum of the number of
+#: queries times the number of shares per count.
 _SHARES = 800
 
 #: Number of about equally likely groups into which sums of cells are divided, and number for the noise of a cell.
 _SUMS, _NOISES = 16, 8
 
-#: If each of n teachers adds a share of the noise, a table takes n times as long. The number of runs is then runs / n
-#: times the first number, but at least the second number.
+#: If each of n teachers adds a share of the noise, a table takes n times as long. The number of runs is then the first
+#: number times runs / n, but at least the second number and at most `runs`.
 _RUNS_OF_SHARES, _FIRST_RUNS = 2, 2000
 
-#: Runs of votes without weights per run of votes with weights.
+#: Divisor of the number of runs for the audit of votes with weights.
 _WEIGHTED = 5
 
 #: One table out of this number serves to choose the event.
 _CHOOSING = 10
 
-#: Approximate number of random numbers from the operating system, number of seeded random numbers per such number, and
-#: minimum number of tables.
+#: For tests of release mode: approximate number of random numbers from the operating system, number of seeded tables
+#: per table in release mode, and minimum number of tables in release mode.
 _NUMBERS, _REFERENCE, _RELEASES = 16_000, 20, 10
 
 
@@ -380,10 +381,11 @@ class TableAudit(AuditSetting):
         return self._true_counts(pair.here) - self._true_counts(pair.there)
 
     def _changes(self, pair: VotePair) -> list[Table]:
-        """Return the audited differences between the counts on D and on D′: one or two arrays (queries, classes).
+        """Return the audited differences of the counts on D and on D′: one or two arrays (queries, classes).
 
-        The first is the difference if only votes within the mechanism's limit are counted, the second if all votes are
-        counted. If both are equal, only one is returned. If they differ, a difference of 0 in all cells is left out.
+        The first array is the difference of the counts that the mechanism should use, which has a limit on the votes of
+        a teacher. The second is the difference if all votes are counted, which reveals a mechanism without this limit.
+        If the arrays are equal, only one is returned. If they differ, an array of zeros is left out.
         """
         counted = self._difference(pair)
         every = (pair.here.counts - pair.there.counts) / pair.here.unit

@@ -118,8 +118,9 @@ def _bound_mu(sides: tuple[Array, Array], thresholds: Mapping[float, float], con
 
     Parameters
     ----------
-    sides : (runs,) values on one neighbour, and on the other. The first fifth chooses the threshold, the others count
-    thresholds : candidate threshold → `Rates.weight`
+    sides : two arrays (runs,), the values on the one and on the other neighbour. The first fifth of the runs chooses
+        the threshold; the other runs count the event
+    thresholds : mapping from each candidate threshold to the weight of its event (see `Rates.weight`)
     rate : subsampling rate, see `Rates.mu`
     """
 

@@ -186,7 +186,7 @@ def _audit_all_tables(tables: TableAudit, numbers: Sequence[int]) -> tuple[list[
     lines += disagreements(weighted, [most])
     *findings, last = (_audit_tables(tables, T, sound=not lines) for T in numbers)
     further = _audit_tables(weighted, most, sound=not lines)
-    # A bound that is violated more for votes with weights replaces the same bound.
+    # If votes with weights violate a bound more than votes without weights, their verdict on this bound is kept.
     return [*findings, replace(last, stated=_worst_of_each(last.stated, further.stated), weighted=further)], lines
 
 
@@ -308,9 +308,10 @@ def _compare(
         for bound in search.mechanism.bounds(votes, [queries], search.delta, discrete=True)
         if bound.kind is Kind.WORST_CASE and discrete is not None
     }
-    # Bounds are also checked on the event's pair, on pairs of all degrees of agreement and, for one query, on all pairs
-    # that were run; for more queries, each ε takes longer to compute. If a mechanism decides on all queries together,
-    # pairs of one query do not bound its ε.
+    # Bounds are also checked on pairs from a tie to unanimity (`Search.ladder`) and on the pair of the sampled event.
+    # For one query, they are also checked on all pairs that were run; for more queries, computing each ε takes longer.
+    # If a mechanism decides on all queries together, only pairs of `Search.ladder` are added, since pairs of one query
+    # do not bound its ε.
     run = () if search.mechanism.answering is Answering.TOGETHER else (sampled.pair, *(others if queries == 1 else ()))
     further = [pair for pair in (*run, *search.ladder(queries)) if pair is not worst]
     stated = _worst_of_each(stated_for(worst), *map(stated_for, further))
@@ -318,9 +319,10 @@ def _compare(
 
 
 def _violated_if_added(bound: Bound, audited: float, pair: Pair) -> Iterator[Stated]:
-    """Yield the verdict on `bound` restated for adding or removing one teacher, if `audited` violates this form.
+    """Yield the verdict on `bound` for neighbours that add or remove one teacher's votes, if the verdict is "violated".
 
-    `audited` is a lower bound on the ε of adding or removing one teacher's votes.
+    `Bound.if_added` states the bound for these neighbours. `audited` is a lower bound on the ε for the same
+    neighbours.
     """
     added = bound.if_added()
     if added is not None and Verdict.of(added.epsilon, audited) is Verdict.VIOLATED:

@@ -24,7 +24,7 @@ from patebench.core.errors import PatebenchError
 from patebench.mechanisms.base import Answering, Mechanism
 from patebench.mechanisms.neighbours import one_by_one
 
-#: Number of pairs kept per number of queries, for exact composition and for the sampled audit.
+#: Number of pairs kept for each number of queries, for exact composition and for the sampled audit.
 KEPT = 3
 
 #: Maximum number of rounds of hill climbing.
@@ -36,17 +36,18 @@ _GAPS = (0, 1, 2, 3, 4, 5, 8, 13, 21, 34, 55, 89, 144)
 #: Orders of the Rényi curves that rank pairs for several queries.
 _FEW_ORDERS = ORDERS[::4]
 
-#: Number of degrees of agreement at which data-dependent bounds are tested.
+#: Number of gaps between the two largest counts, from a tie to unanimity, at which data-dependent bounds are tested.
 _RUNGS = 5
 
 #: Number of histograms on which releases are compared with stated probabilities.
 _SHAPES = 64
 
-#: Number of unanimous histograms, and of two-way ties, from which those for separate runs are chosen.
+#: Number of unanimous histograms, and number of two-way ties, from which the histograms for separate runs are chosen.
 _AGREEING = 16
 
-#: For the choice of agreements: probability of a non-leading outcome, relative to its maximum over all agreements, at
-#: which runs best reveal the amount of noise; lower limit of that probability; minimum of that maximum.
+#: For the choice of agreements. Let p be the probability of an outcome other than a leading class, and p* the maximum
+#: of p over all agreements. Runs best reveal the amount of noise if p is near `_TELLING`·p*, or near `_OFTEN` if this
+#: is larger. An outcome with p* ≤ `_SHOWS` is too rare to reveal the noise.
 _TELLING, _OFTEN, _SHOWS = 0.4, 0.02, 1e-4
 
 
@@ -378,9 +379,11 @@ def _difference(log_p: Array, log_p_neighbour: Array) -> Array:
 def _without_rare(
     log_p: Array, log_p_neighbour: Array, multiplicity: NDArray[np.integer], least: float
 ) -> tuple[Array, Array]:
-    """Return both arrays with −∞ for rare outcomes: those with P > Q and a total probability ≤ `least` on D.
+    """Return ln P and ln Q (rows, outcomes) with −∞ for rare outcomes.
 
-    These outcomes dominate Rényi curves but hardly matter for approximate DP.
+    P and Q are the probabilities of an outcome on D and on D′. An entry is rare if P > Q and its `multiplicity`
+    outcomes have a total probability of at most `least` on D. Rare outcomes dominate Rényi curves but hardly matter for
+    approximate DP.
     """
     with np.errstate(divide="ignore"):
         rare = (log_p > log_p_neighbour) & (log_p + np.log(multiplicity) <= np.log(least))
@@ -388,7 +391,10 @@ def _without_rare(
 
 
 def _keep_best(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
-    """Return the `KEPT` pairs with the highest scores of all lists (score, pair), without near-duplicates."""
+    """Return the `KEPT` pairs with the highest scores of all lists (score, pair), without near-duplicates.
+
+    Two pairs are near-duplicates if their scores agree to 9 digits and their largest counts on D and D′ are the same.
+    """
     kept: dict[tuple[str, int, int], tuple[float, Pair]] = {}
     for value, pair in sorted(itertools.chain(*several), key=lambda scored: -scored[0]):
         tops = sorted((int(pair.counts.max()), int(pair.neighbour.max())))
