@@ -314,10 +314,10 @@ def shared_counts_epsilon(sigma: float, shares: int, queries: int, delta: float)
     The noise of a count is the sum of `shares` discrete Gaussians of variance σ²/`shares`. One teacher changes two
     counts by one each in every query. If the mechanism counts only m votes of each teacher, pass m as `queries`.
 
-    The result is the smaller of two bounds. One is from the Rényi curve `shared_counts`. The other compares the noise
-    with one discrete Gaussian of scale σ per count: on the 2T changed counts, probabilities differ by a factor from
-    e^{−x} to e^x, with x = 2Tτ and τ the `share_difference`. So δ(ε) ≤ e^x δ°(ε − 2x), where δ° is the δ of discrete
-    Gaussian noise.
+    The result is the smaller of two bounds. The first bound is from the Rényi curve `shared_counts`. The second bound
+    compares the noise with a single discrete Gaussian of scale σ per count. On the 2T changed counts, the probabilities
+    of the two kinds of noise differ by a factor from e^{−x} to e^x, with x = 2Tτ and τ the `share_difference`. So
+    δ(ε) ≤ e^x δ°(ε − 2x), where δ° is the δ of a single discrete Gaussian per count.
     """
     curve = queries * shared_counts(sigma, shares, conversion.ORDERS)
     limit = float(np.min(conversion.tight(conversion.ORDERS, curve, delta)))

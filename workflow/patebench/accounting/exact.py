@@ -145,7 +145,7 @@ def _log_moments(log_p: Array, ratio: Array, linear: Array, exponents: Array) ->
 def _log_moments_plain(log_p: Array, ratio: Array, linear: Array, t: Array) -> Array:
     """Compute `_log_moments` directly, for exponents at which no term overflows and no relevant term underflows."""
     terms = np.expm1(ratio[:, :, None] * t)
-    # The same rounded probabilities as in `linear`, which cancels the first order of the terms.
+    # In first order of `ratio`, `linear` and the terms cancel; `linear` uses the same rounded probabilities e^`log_p`.
     total = linear * t + np.matmul(np.exp(log_p)[:, None, :], terms)[:, 0]
     tiny = (log_p < _TINY) & np.isfinite(log_p)
     if np.any(tiny):  # probabilities that underflow, of outcomes with large terms
@@ -205,9 +205,13 @@ class ExactDivergence:
     def sums(self, stops: Integers, orders: Array, wanted: NDArray[np.bool_]) -> Array:
         """Return the divergences of the first T queries, for each T in `stops`, at the orders selected by `wanted`.
 
-        `stops` are ascending. `wanted` (stops × orders) is True where an order is to be computed for a T; it is then
-        also computed for all smaller T. The result is (2 forms × stops × 2 directions × orders), ∞ where not computed;
-        see `ExactDivergence`.
+        The result is (2 forms × stops × 2 directions × orders), ∞ where not computed; see `ExactDivergence`.
+
+        Parameters
+        ----------
+        stops : numbers of queries T, ascending
+        orders : (orders,) Rényi orders
+        wanted : (stops, orders) True for each T and order to compute; the same order is then computed for all smaller T
         """
         forms = np.full((2, len(stops), 2, len(orders)), np.inf)
         if self.neighbours is None:

@@ -1,8 +1,9 @@
 """Exact accountants, and the choice of the orders at which they compute divergences.
 
-Every order gives a valid bound, but each is expensive. A sample of the queries predicts, for each number of queries T,
-the order at which ε is least. The divergences of all T queries are computed at a few orders around the predicted one,
-and at further orders while the least ε is at the edge. The stated ε uses all T queries; the sample only selects orders.
+Every order gives a valid bound, but exact divergences are expensive to compute at an order. So for each number of
+queries T, a sample of the queries predicts the order at which ε is least. The divergences of all T queries are computed
+at a few orders around the predicted one. If ε is least at the highest or lowest of these orders, further orders beyond
+it are computed. The stated ε uses all T queries; the sample only selects orders.
 """
 
 from collections.abc import Iterator, Sequence

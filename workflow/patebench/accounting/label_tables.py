@@ -86,7 +86,8 @@ class Cells:
 
 def _bound_sums(low: Array, high: Array, ratio: Array, order: float) -> Array:
     """Return an upper bound on Σ P·f(r) over the three outcomes, for each cell or block; `excess` computes f(r)."""
-    # Σ P·f(r): the least of the bounds with every P at its upper bound, and with P_a or P_b from Σ P = 1.
+    # The least of three upper bounds on Σ P·f(r). In the first, every P is at its upper bound. In the other two, P_a or
+    # P_b is eliminated by Σ P = 1.
     first, second, above, below = excess(ratio, order)
     neither = np.maximum(above, below)
     with np.errstate(invalid="ignore", over="ignore"):

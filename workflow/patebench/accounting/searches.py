@@ -78,8 +78,14 @@ def edge(
 ) -> float:
     """Return the value of a noise parameter, from `low` to `high`, at which `cost` is largest but at most `budget`.
 
-    `cost` must be monotone. A `guess` within one percent of the result saves steps; any other guess adds two steps.
-    `near` is the relative tolerance of the result.
+    Parameters
+    ----------
+    cost : monotone function of the noise parameter, such as ε
+    budget : upper limit of the cost
+    low, high : ends of the searched range
+    guess : approximate result, if known. If it is within 1 % of the result, the search needs fewer evaluations of
+        `cost`; otherwise, it needs two more
+    near : relative tolerance of the result
 
     Raises
     ------

@@ -122,14 +122,15 @@ class Votes:
     predictions : (queries, classes) float array
         Class probabilities that the student predicts, which are public; None if there is no student yet.
     electorate
-        Number of teachers if they may abstain; in a neighbour, a vote may then vanish or appear. None if every teacher
-        votes on every query. That teachers may abstain is public, even if none does.
+        Number of teachers if they may abstain; in a neighbour, a teacher may then abstain where it voted, or vote where
+        it abstained. None if every teacher must vote on every query. The rule that teachers may abstain is public.
     rounds
         Numbers of queries of successive rounds of release; empty: all queries are one release.
     weighted
         Votes with weights; `counts` are then sums of weights in units of 1/`unit`. None: each vote has weight 1.
     labels_only
-        True if each teacher is one record with a public sample, so that neighbours differ only in one record's label.
+        True if each teacher has a single record whose features are public. Neighbours then differ only in the label of
+        one record.
     """
 
     counts: Counts
@@ -335,9 +336,10 @@ def capped(
 ) -> NDArray[np.integer]:
     """Return `votes` with only the first `most` votes of each teacher per round; all other entries are abstentions.
 
-    In each round, teacher i's votes are taken in the order of queries, starting at query i modulo the number of queries
-    and wrapping around, so that queries get equally many votes. Abstentions are not counted. Each row of the result
-    depends only on the same row of `votes` and its place, so neighbours still differ in one row.
+    In a round of T queries, the order of teacher i's votes starts at query i mod T and wraps around. So different
+    teachers start at different queries, and all queries keep about equally many votes. Abstentions do not count towards
+    `most`. Each row of the result depends only on the same row of `votes` and its index i, so neighbours still differ
+    in one row.
 
     Parameters
     ----------

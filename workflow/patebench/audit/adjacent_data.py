@@ -258,8 +258,8 @@ class ChangeFinding:
     def refused(cls, kind: str, what: str, claimed: bool, why: str) -> "ChangeFinding":
         """Return the finding on changed data that a stage refused with the message `why`.
 
-        A refusal is a public output. It is a violation if the partition claims that the change alters at most one shard
-        (`claimed`).
+        A refusal reveals something about the private data, as a public output does. So it is a violation if the
+        partition claims that the change alters at most one shard (`claimed`).
         """
         verdict = Moved.VIOLATED if claimed else Moved.REFUSED
         return cls(kind, what, verdict, claimed, (f"refused: {why}" if claimed else why,))

@@ -228,10 +228,10 @@ def upper_limit(successes: float, runs: float, alpha: float | Array) -> Array:
 class Rates:
     """Counts of an event in runs on a data set D and on its neighbour D′, which bound ε and μ from below.
 
-    The event's probabilities P on D and Q on D′ are bounded jointly, by the sum of their two z-scores (Stouffer et al.
-    1949) with weights √w and √(1 − w). A small part of the failure probability α = 1 − `confidence` serves to bound P
-    and Q separately (Clopper & Pearson 1934). Proof: docs/explanation/proofs-systems.md, "Two probabilities bounded
-    together".
+    The event's probabilities P on D and Q on D′ are bounded jointly. The tests of a value of P and of a value of Q have
+    one z-score each. The joint bound limits the sum of the two z-scores with weights √w and √(1 − w) (Stouffer et al.
+    1949). A small part of the failure probability α = 1 − `confidence` is used to bound P and Q separately as well
+    (Clopper & Pearson 1934). Proof: docs/explanation/proofs-systems.md, "Two probabilities bounded together".
 
     Parameters
     ----------

@@ -215,9 +215,9 @@ class ReleaseNoiseAudit(AuditSetting):
     def _least_certain(self, shapes: Counts, queries: int | None = None) -> NDArray[np.int64]:
         """Return the row of `shapes` (histograms, classes) for which a repeated query gives equal labels least often.
 
-        On this histogram, repeated noise is easiest to see. If `queries` is None, one release repeats the query, and
-        its labels are compared. Otherwise each of several releases repeats the query `queries` times, and their first
-        labels are compared.
+        On this histogram, repeated noise is easiest to detect. If `queries` is None, the labels of one release, which
+        repeats the query, are compared with each other. Otherwise the first labels of several releases are compared
+        with each other; each release repeats the query `queries` times.
         """
         seeded = DiscreteNoise(self.streams(f"least certain/{queries}"))
 

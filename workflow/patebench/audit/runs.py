@@ -185,8 +185,9 @@ class Event:
         the event is about a whole release
     weight : weight of the count on D in the joint bound on both probabilities, see `estimates.Rates`
     predicted : (expected ε lower bound, P − Q), where P and Q are the event's probabilities on D and D′
-    view : index of the observed value that the event is about. The values of a release of T > 1 queries are the label
-        of each query (0 … T − 1), the number of answers (T), and a number that encodes all labels (T + 1)
+    view : index of the observed value that the event is about. In a release of T > 1 queries, values 0 … T − 1 are the
+        labels of the queries, value T is the number of answered queries, and value T + 1 is an integer that encodes
+        all labels. For one query, the only value is 0, its label
     wider : outcomes of a second event that contains the first, or None
     """
 

@@ -153,7 +153,8 @@ class Agreement(NamedTuple):
 GROUPS = ("a leading class", "another class", "no answer")
 
 
-#: Function that scores the privacy loss of each row of outcome distributions.
+#: Function that returns a score (rows,) for each row of outcome distributions on D and D′, higher for a larger ε.
+#: Arguments: `log_p`, `log_p_neighbour` and `multiplicity`, as in `Pair` but with one row per pair (rows, outcomes).
 Score = Callable[[Array, Array, NDArray[np.integer]], Array]
 
 
@@ -199,9 +200,9 @@ class Search:
     def agreements(self) -> list[Agreement]:
         """Return histograms on which all teachers agree or two classes tie, each followed by a neighbour.
 
-        Releases on these histograms are compared with the stated probabilities in separate runs. They reveal noise that
-        is wrong only where teachers agree or tie, if this noise sometimes changes the outcome. Therefore one unanimous
-        histogram has few teachers, and one tie has counts close to those of the other classes.
+        In separate runs, releases on these histograms are compared with the stated probabilities. These runs reveal
+        noise that is wrong only where teachers agree or tie. They can do so only if noise sometimes changes the
+        outcome. Therefore one unanimous histogram has few teachers, and in one tie the tied classes lead by few votes.
         """
         if self.local:
             return []
