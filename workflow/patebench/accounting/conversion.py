@@ -28,9 +28,9 @@ def classic(orders: Array, curve: Array, delta: float) -> Array:
 def tight(orders: Array, curve: Array, delta: float) -> Array:
     """Return ε per order α: ε(α) + ln(1−1/α) − (ln δ + ln α)/(α−1), raised to 0 where negative.
 
-    ε(α) is the Rényi divergence in `curve` (Canonne, Kamath, Steinke 2020, Proposition 12). ε is also 0 where
-    δ² ≥ 1 − exp(−ε(α)), since the total variation distance is then at most δ (Bretagnolle & Huber 1979; the
-    Kullback–Leibler divergence is at most the Rényi divergence of any order above 1).
+    ε(α) is the Rényi divergence in `curve` (Canonne, Kamath, Steinke 2020, Proposition 12). The result is also 0 where
+    1 − exp(−ε(α)) ≤ δ². The total variation distance is then at most δ (Bretagnolle & Huber 1979), because the
+    Kullback–Leibler divergence is at most the Rényi divergence of any order above 1.
     """
     epsilon = unclipped(Conversion.TIGHT, orders, curve, delta)
     return np.where(-np.expm1(-curve) <= delta * delta, 0.0, np.maximum(epsilon, 0.0))

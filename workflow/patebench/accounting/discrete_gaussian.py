@@ -10,8 +10,9 @@ with L the privacy loss, P the distribution of the noise and Y the sum of N draw
 transform (`_losses_by_transform`) or by continuous noise (`_continuous_epsilon`). If these fail, the bound of Canonne,
 Kamath, Steinke 2020, Theorem 4, is used. All results are rounded up.
 
-If m parties each add noise of scale σ_s to d counts with L2 sensitivity Δ, the release is ½ε²-concentrated DP with ε =
-Δ/(√m·σ_s) + τ√d (Kairouz, Liu, Steinke 2021, Theorem 1; τ is `share_difference`).
+Several parties may share the noise. Let each of m parties add noise of scale σ_s to every count. Let d counts change,
+with an L2 distance of at most Δ. The release is then ½ε²-concentrated DP with ε = Δ/(√m·σ_s) + τ√d, and τ is the result
+of `share_difference` (Kairouz, Liu, Steinke 2021, Theorem 1).
 Proof: docs/explanation/proofs-noise.md, "Discrete Gaussian noise".
 """
 
@@ -84,8 +85,8 @@ def epsilon(sigma: float, cells: int, delta: float) -> float:
 def several(groups: Sequence[tuple[float, int]], delta: float) -> float:
     """Return the ε at `delta`, rounded up, of releasing counts with discrete Gaussian noise of several scales.
 
-    `groups` contains pairs (σ, cells): of the counts with noise of scale σ, neighbours differ in `cells` counts, by one
-    each.
+    `groups` contains one pair (σ, cells) per noise scale: neighbours differ in `cells` of the counts that have noise of
+    scale σ, by one each.
     """
     if min(sigma for sigma, _ in groups) == 0:
         return math.inf
@@ -330,8 +331,8 @@ def shared_counts(sigma: float, shares: int, orders: ArrayLike) -> Array:
     """Return the Rényi curve of releasing all counts of one query, with noise that several parties add.
 
     The noise of a count is the sum of `shares` discrete Gaussians of variance σ²/`shares`. The divergence is αε²/2 with
-    ε = √2·(1/σ + τ) and τ the `share_difference`, since a vote changes two counts by one each (Kairouz, Liu, Steinke
-    2021, Theorem 1).
+    ε = √2·(1/σ + τ), where τ is the result of `share_difference` (Kairouz, Liu, Steinke 2021, Theorem 1). The factor √2
+    is the L2 sensitivity: a vote changes two counts by one each.
     """
     orders = np.asarray(orders, dtype=np.float64)
     if sigma == 0:

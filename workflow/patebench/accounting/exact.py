@@ -6,9 +6,10 @@ Let n(q) be the counts of query q, e_a one vote for class a, and v_i(q) the vote
 - *Per teacher*: max_i Σ_q max_b D_α(n(q) ‖ n(q) − e_{v_i(q)} + e_b), from the vote matrix. This is
   the exact divergence for the worst teacher. The form per query is an upper bound on it.
 
-For a mechanism M, data D and a neighbour D′, both D(M(D) ‖ M(D′)) and D(M(D′) ‖ M(D)) are summed over all queries, and
-the larger sum is the result. The mechanism provides the probabilities (`Neighbours`). Results are rounded outward. See
-docs/explanation/proofs-composition.md, "The exact divergence".
+For a mechanism M, data D and a neighbour D′, there are two directions: D_α(M(D) ‖ M(D′)) and D_α(M(D′) ‖ M(D)). The
+divergence of each direction is summed over all queries, and the larger sum is the result. The mechanism provides the
+probabilities (`Neighbours`). Results are rounded up. See docs/explanation/proofs-composition.md, "The exact
+divergence".
 """
 
 import math
@@ -101,9 +102,9 @@ def divergence(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, ord
     `log_p` is ln P and `log_p_neighbour` is ln Q (rows × outcomes). `multiplicity` is the number of equally likely
     outcomes that an entry represents.
     """
-    # As Σ P = Σ Q = 1, the divergence equals ln(1 + Σ P·f(r))/(α−1), with r = ln P − ln Q and f(r) = (e^{(α−1)r} − 1) +
-    # (α−1)(e^{−r} − 1). f ≥ 0, so nothing cancels between outcomes. f grows with |r|, so the result is rounded up if
-    # |r| and P are enlarged by their errors.
+    # Let r = ln P − ln Q and f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1). As Σ P = Σ Q = 1, the divergence equals
+    # ln(1 + Σ P·f(r))/(α−1). As f ≥ 0, terms of different outcomes do not cancel. As f grows with |r|, the result is an
+    # upper bound if |r| and P are increased by their errors.
     log_weight, ratio = _round_outward(log_p, log_p_neighbour, multiplicity)
     unbounded = np.any(np.isposinf(ratio), axis=1)
     ratio[unbounded] = 0.0

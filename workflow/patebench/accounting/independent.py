@@ -118,8 +118,8 @@ _ROUNDING = 16 * float(np.finfo(np.float64).eps)
 def bounded_range_rdp(eta: float, orders: Array) -> Array:
     """Return the largest Rényi divergence of a step whose privacy loss has a range of η, rounded up.
 
-    The privacy loss lies in some interval of length η (bounded range, Durfee & Rogers 2019). The result is at most
-    αη²/8 (Cesar & Rogers 2021).
+    Bounded range η means that the privacy loss always lies in one interval of length η, which need not be
+    symmetric about 0 (Durfee & Rogers 2019). The result is at most αη²/8 (Cesar & Rogers 2021).
     Proof: docs/explanation/proofs-composition.md, "The divergence of bounded range".
     """
     orders = np.asarray(orders, dtype=np.float64)

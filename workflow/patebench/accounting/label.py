@@ -247,7 +247,10 @@ class LabelAccountant(RenyiAccountant):
 
 
 def _descend(height: Callable[[int], float], start: int, step: int, size: int) -> int:
-    """Return an index i, from 0 to `size` − 1, with `height(i)` at most `height(i ± step)`, by descent from `start`."""
+    """Return a local minimum of `height` over the indices 0 … `size` − 1, found by descent from `start`.
+
+    The result is an index i for which neither `height(i − step)` nor `height(i + step)` is smaller than `height(i)`.
+    """
     while True:
         near = [index for index in (start - step, start + step) if 0 <= index < size]
         lowest = min(near, key=height)

@@ -83,9 +83,9 @@ class IntegerDistribution:
 def gaussian(sigma: float) -> list[Cells]:
     """Return bounds on the probabilities that class a, class b or neither wins with discrete Gaussian noise.
 
-    One vote moves from a to b. u is the count of a minus the largest noisy count of all classes except a and b; if the
-    class of this largest count wins ties with a, u is one less. So a beats all classes except b where u + noise ≥ 0. v
-    is defined in the same way for b. The bounds are for cells that cover all integers u, v ≥ −9σ with |u − v| ≤ 18σ.
+    One vote moves from a to b. Let n_a be the count of a, and y the largest noisy count of all classes except a and b.
+    Then u is n_a − y, or n_a − y − 1 if the class with the count y wins ties with a. So a beats all classes except b if
+    u + noise ≥ 0. v is defined in the same way for b. The cells cover all integers u, v ≥ −9σ with |u − v| ≤ 18σ.
     """
     # `bend` is 1/σ², as ln Σ_{z ≤ x} exp(−z²/2σ²) is −x²/2σ² plus a convex function.
     reach = math.ceil(14 * sigma) + 2

@@ -5,8 +5,8 @@ D_α(M(D) ‖ M(D′)) for a mechanism M, the actual data D and any neighbour D�
 
 The moments accountant of PATE 2017 (Papernot et al., *Semi-supervised knowledge transfer*) is a special case: LNMax(γ)
 releases argmax(counts + Lap(1/γ)), and one query is 2γ-DP. α(l) is the l-th log moment of the privacy loss, so α(l)/l
-is a Rényi divergence of order l + 1 in the same direction. All data-dependent theorems start from q, the probability
-that the noisy plurality differs from the true one.
+is the Rényi divergence of order l + 1, in the direction D(M(D) ‖ M(D′)). All data-dependent theorems start from q, an
+upper bound on the probability that the label is not the plurality of the votes.
 """
 
 from collections.abc import Callable

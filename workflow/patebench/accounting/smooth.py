@@ -125,8 +125,8 @@ def smooth(local: Array, beta: Array | float) -> Array:
     """Return the β-smooth sensitivity per order: the maximum of e^{−βd}·local[d] over distances d.
 
     `local` (distances × orders) is the result of the function `local`; `beta` is one number, or one per order.
-    The result is at least 10⁻¹² of its maximum over all votes, so that it is not 0 for some votes and positive for
-    others.
+    The result is at least 10⁻¹² times the last row of `local`, which bounds the local sensitivity for any votes. So the
+    result is not 0 for some votes and positive for others.
     """
     distances = np.arange(len(local), dtype=np.float64)
     discounted = np.exp(-np.multiply.outer(distances, beta)).reshape(len(local), -1) * local

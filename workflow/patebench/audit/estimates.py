@@ -143,9 +143,10 @@ def compose(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, querie
 
 
 def _bound_sum(loss: Array, probability: Array, queries: int, log_probability: float) -> float:
-    """Return a value that a sum of `queries` independent losses exceeds with probability at most e^`log_probability`.
+    """Return Chernoff's bound on a sum of `queries` independent privacy losses.
 
-    `loss` and `probability` (losses,) are the values of one loss and their probabilities. The bound is Chernoff's.
+    The sum exceeds the bound with probability at most e^`log_probability`. `loss` and `probability` (losses,) are the
+    possible values of one loss and their probabilities.
     """
     largest = max(float(np.max(np.abs(loss))), 1e-300)
     deviation = max(math.sqrt(queries * float(probability @ loss**2)), 1e-300)
@@ -228,10 +229,11 @@ def upper_limit(successes: float, runs: float, alpha: float | Array) -> Array:
 class Rates:
     """Counts of an event in runs on a data set D and on its neighbour D′, which bound ε and μ from below.
 
-    The event's probabilities P on D and Q on D′ are bounded jointly. The tests of a value of P and of a value of Q have
-    one z-score each. The joint bound limits the sum of the two z-scores with weights √w and √(1 − w) (Stouffer et al.
-    1949). A small part of the failure probability α = 1 − `confidence` is used to bound P and Q separately as well
-    (Clopper & Pearson 1934). Proof: docs/explanation/proofs-systems.md, "Two probabilities bounded together".
+    The event's probabilities P on D and Q on D′ are bounded jointly. The count on D gives a z-score against each value
+    of P, and the count on D′ a z-score against each value of Q. A pair (P, Q) is excluded if the sum of both z-scores,
+    with weights √w and √(1 − w), is too large (Stouffer et al. 1949). A small part of the failure probability
+    α = 1 − `confidence` is used to bound P and Q separately as well (Clopper & Pearson 1934). Proof:
+    docs/explanation/proofs-systems.md, "Two probabilities bounded together".
 
     Parameters
     ----------

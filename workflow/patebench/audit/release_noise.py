@@ -92,7 +92,10 @@ class ReleaseNoiseAudit(AuditSetting):
     """Audit of releases with discrete noise, for mechanisms that have a discrete form."""
 
     def seeded(self, sampled: Sampled) -> Sampled:
-        """Return the result of counting the event of `sampled` in new releases with seeded discrete noise."""
+        """Return the sampled result for the event of `sampled`, counted in new releases with seeded discrete noise.
+
+        If `sampled` has no event, it is returned unchanged.
+        """
         event = sampled.event
         if event is None:
             return sampled
@@ -108,8 +111,8 @@ class ReleaseNoiseAudit(AuditSetting):
         Parameters
         ----------
         pair : the audited pair of data sets D and D′
-        shapes : (histograms, classes) counts; repeated noise is searched for on the histogram on which two labels are
-            least likely to be equal by chance
+        shapes : (histograms, classes) counts. The tests for repeated noise use the histogram, among these and D, on
+            which two labels are least likely to be equal by chance
         agreements : histograms on which teachers agree or tie, each tested in separate releases
         """
         shifted = relabel([pair])

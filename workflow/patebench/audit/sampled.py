@@ -159,7 +159,7 @@ class SampledAudit(AuditSetting):
         """
         seen = self.count(lambda T: pair.votes(T)[side], self.streams(stream), labels)
         if self._local:
-            seen[-1] = 0  # it is public which teacher answers a query, so "no answer" is not an outcome
+            seen[-1] = 0  # it is public which teachers take part in a query, so "no answer" is left out
         stated = self.mechanism.outcome_probabilities(pair.votes(1)[side])
         if stated is not None:
             tally = Tally(_on_side(pair, side), seen, stated[0])

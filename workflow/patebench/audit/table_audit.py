@@ -219,7 +219,7 @@ def least_epsilon(noise: Noise | IntegerNoise, difference: Table, delta: float) 
         return independent.gaussian_dp(mu, delta) * (1 - 1e-9)
     epsilon = 0.0
     for size in np.unique(np.abs(difference[difference != 0])):
-        cells = int(np.sum(np.abs(difference) >= size))  # each of these changes by at least `size`
+        cells = int(np.sum(np.abs(difference) >= size))  # number of counts that differ by at least `size`
         log_p, log_p_neighbour = noise.one_count(int(size))
         epsilon = max(epsilon, compose(log_p, log_p_neighbour, np.ones(len(log_p), dtype=np.int64), cells, delta))
     return epsilon

@@ -177,7 +177,8 @@ def run_audit(setting: AuditSetting, queries: Sequence[int]) -> Audit:
 def _audit_all_tables(tables: TableAudit, numbers: Sequence[int]) -> tuple[list[Finding], list[str]]:
     """Audit a mechanism that releases one table; return findings, one per number of queries, and disagreements.
 
-    If the mechanism accepts votes with weights, the last finding contains a finding for these (`Finding.weighted`).
+    If the mechanism accepts votes with weights, these are audited too, for the largest number of queries. Their finding
+    is the field `weighted` of the last finding.
     """
     lines = disagreements(tables, numbers)
     if not tables.mechanism.weights:

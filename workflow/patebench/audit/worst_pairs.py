@@ -308,7 +308,10 @@ class Search:
         return [pair for value, pair in any_outcome[:1] + no_answer[:2] if value > 0]
 
     def measurable(self, runs: int, confidence: float) -> list[Pair]:
-        """Return the pairs for which a one-query audit, with `runs` runs on D and on D′, can expect the largest ε."""
+        """Return the pairs for which a sampled audit of one query can expect the largest ε lower bound.
+
+        The audit has `runs` runs on each of D and D′, and its bound holds with probability `confidence`.
+        """
 
         def score(log_p: Array, log_p_neighbour: Array, multiplicity: NDArray[np.integer]) -> Array:
             return measurable_epsilon(log_p, log_p_neighbour, multiplicity, self.delta, runs, confidence)
@@ -340,7 +343,10 @@ class Search:
         return _distinct(_shapes(self.teachers, self.classes, levels))
 
     def _best_pairs(self, histograms: Counts, score: Score) -> list[tuple[float, Pair]]:
-        """Return the best-scored pairs of a histogram and a neighbour, as (score, pair); either of the two may be D."""
+        """Return the pairs with the highest scores among `histograms` and all their neighbours, as (score, pair).
+
+        Each pair of a histogram and a neighbour is scored twice: with D the histogram, and with D the neighbour.
+        """
         best: list[tuple[float, Pair]] = []
         for pairs in self._neighbours(histograms):
             ways = (pairs.log_p, pairs.log_p_neighbour), (pairs.log_p_neighbour, pairs.log_p)
@@ -394,7 +400,8 @@ def _without_rare(
 def _keep_best(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
     """Return the `KEPT` pairs with the highest scores of all lists (score, pair), without near-duplicates.
 
-    Two pairs are near-duplicates if their scores agree to 9 digits and their largest counts on D and D′ are the same.
+    Two pairs are near-duplicates if their scores agree to 9 digits and they have the same two largest counts, one on D
+    and one on D′ (in either order).
     """
     kept: dict[tuple[str, int, int], tuple[float, Pair]] = {}
     for value, pair in sorted(itertools.chain(*several), key=lambda scored: -scored[0]):
@@ -427,7 +434,11 @@ def _distinct(histograms: Iterable[Sequence[int] | Counts]) -> Counts:
 
 
 def _shapes(teachers: int, classes: int, levels: Sequence[int]) -> Iterator[list[int]]:
-    """Yield histograms with ties, with small gaps, and with largest counts near `levels` or evenly spaced."""
+    """Yield histograms with ties, with small gaps between the largest counts, and with given largest counts.
+
+    The given largest counts are evenly spaced from 1 to `teachers`, or within 1 of `levels`. `levels` are parameters of
+    the mechanism that may be thresholds.
+    """
     near = {level + step for level in levels for step in (-1, 0, 1)}
     tops = sorted({*near, *np.linspace(1, teachers, 12).astype(int).tolist()})
     for tied in range(1, classes + 1):
