@@ -1,10 +1,12 @@
 """Exact data-dependent Rényi divergence of mechanisms that answer each query from its counts.
 
-Let n(q) be the counts of query q, e_a one vote for class a, and v_i(q) the vote of teacher i. There are two forms:
+Let n(q) be the counts of query q, e_a one vote for class a, and v_i(q) the vote of teacher i. D_α(n ‖ n′) is the Rényi
+divergence of order α between the outcomes on the counts n and on the counts n′. There are two forms:
 
 - *Per query*: Σ_q max_{a,b} D_α(n(q) ‖ n(q) − e_a + e_b), from the counts alone.
-- *Per teacher*: max_i Σ_q max_b D_α(n(q) ‖ n(q) − e_{v_i(q)} + e_b), from the vote matrix. This is
-  the exact divergence for the worst teacher. The form per query is an upper bound on it.
+- *Per teacher*: max_i Σ_q max_b D_α(n(q) ‖ n(q) − e_{v_i(q)} + e_b), from the vote matrix.
+
+The form per teacher is the exact divergence for the worst teacher. The form per query is an upper bound on it.
 
 For a mechanism M, data D and a neighbour D′, there are two directions: D_α(M(D) ‖ M(D′)) and D_α(M(D′) ‖ M(D)). The
 divergence of each direction is summed over all queries, and the larger sum is the result. The mechanism provides the

@@ -45,7 +45,7 @@ def bisect(
 
     Parameters
     ----------
-    holds : condition
+    holds : condition on a value; it changes once between `safe` and `unsafe`
     safe, unsafe : values at which `holds` is true and false; neither is evaluated
     halve : function that returns a value between two others
     near : relative tolerance

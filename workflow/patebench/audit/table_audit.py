@@ -314,8 +314,8 @@ class TableAudit(AuditSetting):
     def discrete(self, sampled: Sampled, queries: int) -> Sampled:
         """Audit the pair of data sets (D, D′) in `sampled` again, with runs that draw seeded discrete noise.
 
-        The event is that the sum of the noisy counts that differ between D and D′ (see `_sums`) lies above the middle
-        of its expected values on D and on D′.
+        The event is that the weighted sum of the noisy counts (see `_sums`) lies above the midpoint of the two expected
+        values of this sum, on D and on D′.
         """
         event = sampled.event
         assert event is not None
