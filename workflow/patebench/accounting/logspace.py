@@ -89,8 +89,8 @@ def blocks(stop: int, size: int, start: int = 0) -> Iterator[slice]:
 def log_two_outcomes(log_q: ArrayLike, log_r: ArrayLike, log_b: ArrayLike, exponent: ArrayLike) -> Array:
     """Return ln((1−q)·Aᵉ + q·Bᵉ) with A = (1−q)/(1−r).
 
-    Both data-dependent theorems of PATE bound a log moment by this formula, where q is the probability that the label
-    is not the plurality. Results below `LEAST` are rounded up to `LEAST`.
+    Both data-dependent theorems of PATE bound a log moment by this formula, where q is an upper bound on the
+    probability that the label is not the plurality. Results below `LEAST` are rounded up to `LEAST`.
 
     Parameters
     ----------

@@ -220,7 +220,7 @@ def lower_limit(successes: float, runs: float, alpha: float | Array) -> Array:
 def upper_limit(successes: float, runs: float, alpha: float | Array) -> Array:
     """Return an upper bound on the probability of an event that occurred in `successes` of `runs` runs.
 
-    The bound fails with probability ≤ `alpha`. It has the shape of `alpha`.
+    The bound fails with probability ≤ `alpha` (Clopper & Pearson 1934). The result has the shape of `alpha`.
     """
     from scipy.special import betainccinv
 
