@@ -73,8 +73,8 @@ def setup(tables: Tables) -> str:
 def _best_students(students: pd.DataFrame) -> Iterator[str]:
     """Yield, for each data set, sentences on the accuracy, ε and setting of its best student (see `most_accurate`).
 
-    Splits in which ε protects only labels get separate sentences, after those on the other splits. At most `_MOST` data
-    sets are covered in each case.
+    Splits in which ε protects whole records come first. Splits in which ε protects only labels follow, with sentences
+    of their own. Each of these two groups covers at most `_MOST` data sets.
     """
     students = students[students["accuracy_mean"].notna()]
     labels_only = [protects_labels(row.get("setting", "")) for row in students.to_dict("records")]
@@ -221,8 +221,8 @@ def _broken_petdl(petdl: pd.DataFrame) -> Iterator[str]:
         yield f"The ε that is claimed for PET-DL ({join(sorted(broken))}) does not hold: the audit found a larger one."
 
 
-#: The findings in order. Each consists of functions that yield sentences, with the names of the tables that they take;
-#: the first table must have rows.
+#: Findings in the order of the summary. A finding is a tuple of entries (function, names of tables). The function takes
+#: these tables and yields sentences. It is called only if its first table has rows.
 _FINDINGS: tuple[tuple[tuple[Any, ...], ...], ...] = (
     ((_best_students, "utility-privacy"), (_uncovered_classes, "utility-privacy")),
     ((_private_models, "private-models"),),
@@ -250,10 +250,10 @@ def protected(row: Mapping[Any, Any]) -> str:
 
 
 def most_accurate(rows: pd.DataFrame, epsilon: str) -> Mapping[Any, Any]:
-    """Return the row with the largest `accuracy_mean` among rows whose ε is not weak (at most `WEAK`).
+    """Return the row with the largest `accuracy_mean` among the `rows` whose ε is at most `WEAK` (10).
 
-    `epsilon` is the name of the column of ε. If no ε is at most `WEAK`, all rows with a finite ε are considered. If no
-    ε is finite, all rows are considered.
+    `epsilon` is the name of the column of ε. If every ε exceeds `WEAK`, the row is chosen among all rows with a finite
+    ε. If every ε is infinite or missing, the row is chosen among all `rows`.
     """
     choices = [rows[rows[epsilon] <= WEAK], rows[rows[epsilon] < float("inf")], rows]
     considered = next(choice for choice in choices if len(choice))

@@ -1,12 +1,17 @@
 """Check records and collect them in data frames: one frame per kind of record, with one row per record.
 
-Accuracies are fractions. The column `setting` is the name of the split without its seed, so runs with different seeds
-share it. `pool` is the size of the public pool, and `beside_pool` is the split's name without seed and pool. A label
-set contains labels of the whole pool (`rounds` is ""), of queries selected in rounds, or of the centres of `clusters`
-clusters.
+Accuracies are fractions. A split divides a data set into private records, public pool and test set. These columns need
+an explanation:
 
-The column `parameters` contains a mechanism's parameters as `Settings`, and `selection` a tuple of rounds;
-`patebench.reporting.wording` formats these columns as text.
+- `setting` is the name of the split without its seed, so it is the same for all seeds of a run;
+- `pool` is the number of samples in the public pool;
+- `beside_pool` is the name of the split without its seed and `pool`;
+- `rounds` is "" for a label set of the whole pool, and otherwise names the rounds in which queries were selected;
+- `clusters` is the number of clusters whose centres are the queries, or None;
+- `parameters` contains the parameters of a mechanism as `Settings`;
+- `selection` contains a tuple of rounds.
+
+`patebench.reporting.wording` formats `parameters` and `selection` as text.
 """
 
 import re
@@ -59,7 +64,8 @@ _BOUND = {
     name: str if isinstance(hint, type) and issubclass(hint, StrEnum) else hint
     for name, hint in get_type_hints(Bound).items()
 }
-#: Fields of a curve of bounds: lists of queries and ε, and no order.
+#: Fields of a curve (one kind of bound at several numbers of queries). `queries` and `epsilon` are lists. The Rényi
+#: order and `add_or_remove` are left out.
 _CURVE = {name: hint for name, hint in _BOUND.items() if name not in ("order", "add_or_remove")}
 _CURVE |= {"queries": list, "epsilon": list}
 

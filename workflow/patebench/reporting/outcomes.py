@@ -21,16 +21,18 @@ from patebench.reporting.frames import Records, over_seeds, smallest_epsilon, so
 from patebench.reporting.published import ALL_SYSTEMS, PETDL, Value
 from patebench.students import STRATEGIES, STUDENTS, learns_from_unlabelled, selects_by_features
 
-#: Columns that identify an ensemble without its seed, one of its label sets, and a student of these labels. `rounds`
-#: names the rounds in which queries were selected ("" for the whole pool).
+#: Columns that identify an ensemble, except for its seed.
 ENSEMBLE = [
     *("dataset", "setting", "pool", "beside_pool", "encoder_data", "features_data", "ensemble", "clusters"),
     *("teachers", "partition", "model", "recipe", "epochs"),
 ]
+#: Columns that identify a set of released labels, except for its rounds and the seed.
 LABEL_SET = [*ENSEMBLE, "mechanism", "noise", "parameters"]
-#: Columns that identify the subject of an ε: the labels of a number of queries, and δ.
+#: Columns that identify the subject of an ε: the labels of `queries` queries, and δ.
 SUBJECT = [*LABEL_SET, "queries", "delta"]
 _ROUNDS = ["rounds", "selection", "strategy"]
+#: Columns that identify a student, except for its seed. `rounds` names the rounds in which queries were selected (""
+#: for the whole pool).
 STUDENT = [*LABEL_SET, "student", "method", "student_model", "student_recipe", "queries", *_ROUNDS]
 #: Columns that identify a comparison of distilled students, and one of its students.
 DISTILLATION = [*ENSEMBLE, "distilled", "student_model", "student_recipe", "student_epochs", "samples"]
@@ -150,7 +152,11 @@ def protects_added_record(model: str, partition: object, single: bool) -> bool:
 
 
 def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
-    """Return the uses and the number of a student's unlabelled public samples, such as ("features, queries", 9000).
+    """Return how a student uses unlabelled public samples, and their number, such as ("features, queries", 9000).
+
+    The text lists the uses. "features": features of the pool determine votes, clusters or the selection of queries.
+    "queries": teachers label samples. "student": the student learns from unlabelled samples. The number of samples is
+    the size of the pool if the text contains "features" or "student", and otherwise the number of queries.
 
     `student` is a row of `Records.students`, or of another frame with its columns.
     """
@@ -166,11 +172,11 @@ def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
 
 
 def data_seen(row: Mapping[Any, Any], uses: object) -> str:
-    """Return as text the public data, besides the pool, on which the encoders of a method were trained, or "none".
+    """Return the public data, besides the pool, on which a method's encoders were trained, as text; "none" without any.
 
-    `row` describes the method, which can use two encoders. `features_data` in `row` names the training data of the
-    encoder that computed the samples of the data set. `encoder_data` names the training data of the encoder that is
-    applied to the pool. It is left out if `uses`, the text from `public_use`, does not contain "features".
+    A method, described by `row`, can use two encoders. The first computed the samples of the data set if these are
+    features; `features_data` names its training data. The second computes features of the pool; `encoder_data` names
+    its training data. The second encoder counts only if `uses`, the text from `public_use`, contains "features".
     """
     encoder = row["encoder_data"] if "features" in str(uses) else ""
     return "; ".join(dict.fromkeys(filter(None, (row["features_data"], encoder)))) or "none"
@@ -204,8 +210,8 @@ def stated_by_paper(bounds: pd.DataFrame) -> "pd.Series[bool]":
 def frontier(students: pd.DataFrame) -> "pd.Series[bool]":
     """Return a boolean per student: True if the student is on the Pareto front of its data set and split.
 
-    A student is on the front if no other student is as accurate at the same or a smaller worst-case ε. Of students with
-    equal accuracy and ε, only the first is on the front. Students with an infinite ε are never on the front.
+    A student is on the front if every student with the same or a smaller worst-case ε is less accurate. Of students
+    with equal accuracy and ε, only the first is on the front. Students with an infinite ε are never on the front.
     """
     ranked = students.sort_values(["worst_case_epsilon_mean", "accuracy_mean"], ascending=[True, False])
     panels = ranked.groupby(["dataset", "setting"], sort=False)["accuracy_mean"]
@@ -267,7 +273,7 @@ AUDITED = [
     *("queries", "runs", "confidence"),
 ]
 
-#: Names of the settings of a PET-DL student among its parameters, in the order of Figures 3 to 5 of the paper.
+#: Names of the settings of a PET-DL student in the column `parameters`, in the order of Figures 3 to 5 of the paper.
 PETDL_CHOSEN = (
     *("hint_epochs", "distillation_epochs", "batch", "noise", "compression"),
     *("samples", "weighted", "clip", "hint_clip", "temperature", "learning_rate", "guided", "hint_layer", "epsilon"),
@@ -284,9 +290,16 @@ _NEAR = 0.02
 def petdl_students(records: Records) -> pd.DataFrame:
     """Return one row per PET-DL student, seed and bound on ε, with the settings of the student and of its teachers.
 
-    The column `epsilon` contains the bound, and `target` the ε for which the noise of the training was calibrated. The
-    columns `PETDL_CHOSEN` contain the other settings of the student. The columns `PETDL_TEACHERS`
-    describe the teachers, and `teacher_accuracy` is their mean accuracy. The frame is cached and must not be changed.
+    The frame is cached and must not be changed.
+
+    Returns
+    -------
+    Frame with the columns of `Records.private_models` and these:
+
+    target : ε for which the noise of the training was calibrated; NaN if the noise was given instead.
+    `PETDL_CHOSEN` except "epsilon" : other settings of the student. The column `epsilon` contains the bound.
+    `PETDL_TEACHERS` : settings of the teachers.
+    teacher_accuracy : mean accuracy of the teachers.
     """
     models = records.private_models
     models = models[models["system"] == ALL_SYSTEMS[PETDL]].reset_index(drop=True)

@@ -38,7 +38,8 @@ from patebench.reporting.wording import in_words
 
 #: Name of the table that is split into two parts for each paper.
 VERDICTS = "verdicts"
-#: Maximum number of rows of a table that is shown unfolded: for tables marked as `folded`, and for others.
+#: Maximum number of rows of a table that the page shows unfolded: `SHORT_TABLE` for tables with `folded`, `LONG_TABLE`
+#: for other tables.
 SHORT_TABLE, LONG_TABLE = 4, 12
 #: Maximum number of rows of a folded table that is shown when the page is printed.
 BRIEF = 40
@@ -116,8 +117,8 @@ def render(
     figures : SVG by name, "" for an empty figure; `figures/NAME.png` and `.pdf` are beside the page.
     manifest, manifest_link : content of the manifest, and its path relative to the page.
     captions : folder of the captions.
-    publishable : link to the run's other page, the one that may be published, or None. The returned page is for
-        internal use: if `publishable` is given, or if a table shows a publishable ε, it states this.
+    publishable : link to the run's second page, which may be published; None without such a page. If the run released
+        labels, the returned page starts with a warning that forbids its publication, with this link.
     """
     students = tables.get("utility-privacy")
     released = students is not None and bool((students["may_publish"] == "yes").any())
@@ -229,7 +230,8 @@ def _table(name: str, frame: pd.DataFrame, captions: Path) -> dict[str, Any]:
     table: Table = TABLES.load(name)
     columns, (_, *rows) = table.shown(frame), table.rows(frame)
     measured = name == VERDICTS and frame["measured_mean"].notna().all()
-    # A number under a common heading stays in the table, next to the other numbers of its group.
+    # Columns with equal cells in all rows are listed above the table. Columns of numbers with a common heading stay
+    # in the table, next to the other columns of their group.
     same = [
         index
         for index, column in enumerate(columns)

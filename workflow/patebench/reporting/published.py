@@ -58,9 +58,9 @@ PRINTED = (
 )
 #: Names in the column `mechanism` of the mechanisms that train private models.
 DP_SGD, PETDL, PRIVATE_KNN = "dp-sgd", "petdl", "private-knn"
-#: Names of systems in records, by mechanism, for those whose ε protects one record.
+#: Mechanism → name of its system in records, for the systems whose ε protects one record.
 SYSTEMS: Mapping[str | None, str] = {DP_SGD: "DP-SGD", PRIVATE_KNN: "Private-kNN"}
-#: Names of systems in records, by mechanism, for all private models.
+#: Mechanism → name of its system in records, for all private models.
 ALL_SYSTEMS: Mapping[str | None, str] = {**SYSTEMS, PETDL: "PET-DL"}
 #: Name of the system of all mechanisms that aggregate votes.
 PATE = "PATE"
@@ -175,10 +175,10 @@ class Published:
         return numbers.pop() if numbers else None
 
     def points(self, quantity: str, **keys: object) -> list[tuple[Value, float]]:
-        """Return the pairs (ε, accuracy) that a paper prints in one row of a table, for rows whose fields equal `keys`.
+        """Return the pairs (ε, accuracy) that papers print in one row of a table whose fields equal `keys`.
 
-        The ε is a `Value`, and the accuracy is a fraction. `quantity` names the kind of accuracy, such as
-        "student_accuracy". A pair that is printed twice, or quoted by another paper, is returned once.
+        `quantity` names the kind of accuracy, such as "student_accuracy". In a pair, ε is a `Value`, and the accuracy
+        is a fraction. A pair that is printed twice, or quoted by another paper, is returned once.
         """
         points: dict[tuple[object, ...], tuple[Value, float]] = {}
         for value in self.select("epsilon", **keys):
@@ -195,8 +195,8 @@ class Published:
     def beside(self, frame: "pd.DataFrame", quantity: str, by: Sequence[str], **keys: object) -> list[float]:
         """Return, for each row of `frame`, the number that papers print for `quantity`; NaN if none is printed.
 
-        The number is printed for the row's values in the columns `by` and for the values `keys`, which are the same for
-        all rows.
+        A printed number matches a row if its fields equal the row's values in the columns `by`, and the values `keys`.
+        The values `keys` are the same for all rows.
         """
         rows = frame[list(by)].to_dict("records")
         values = [self.lookup(quantity, **{str(name): row[name] for name in row}, **keys) for row in rows]
@@ -204,7 +204,7 @@ class Published:
 
 
 def is_accuracy(quantity: str) -> bool:
-    """Return True if `quantity` is an accuracy, that is, a fraction of which a larger value is better."""
+    """Return True if `quantity` is an accuracy: a fraction, and larger values are better."""
     return quantity.endswith("accuracy") or quantity == "accuracy_at_epsilon"
 
 

@@ -245,9 +245,9 @@ def _groups(frame: pd.DataFrame, keys: list[str]) -> Iterator[pd.DataFrame]:
 
 
 def _smallest_epsilon(bounds: pd.DataFrame, column: str = "epsilon") -> Epsilon | None:
-    """Return an ε that holds for all seeds: the largest over the seeds of each seed's smallest bound.
+    """Return an ε that holds for every seed, from the column `column` of `bounds`; None without bounds.
 
-    `column` is the column of ε. Without bounds, return None.
+    The smallest bound of each seed is computed first. The result is the largest of these over the seeds.
     """
     known = bounds.dropna(subset=column)
     return cell_in_json(float(known.groupby("seed")[column].min().max())) if len(known) else None

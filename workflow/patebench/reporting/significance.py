@@ -12,7 +12,8 @@ import pandas as pd
 
 #: Confidence of intervals; 1 minus the significance level of ranks.
 CONFIDENCE = 0.95
-#: Minimum number of paired seeds whose differences have one sign with a probability below 5 % if no method is better.
+#: Minimum number n of paired seeds for a sign test at the 5 % level. If no method is better, all n differences have the
+#: same sign with probability 2 · 2⁻ⁿ, which is below 5 % for n ≥ 6.
 ENOUGH_SEEDS = 6
 _RESAMPLES = 1999
 
@@ -29,7 +30,7 @@ def difference_interval(one: Sequence[float], other: Sequence[float], paired: bo
 
     Returns
     -------
-    Lower and upper end; both NaN if `one` or `other` has fewer than two values or one that is not finite.
+    Lower and upper end. Both ends are NaN if `one` or `other` has fewer than two values, or a value that is not finite.
     """
     from scipy.stats import bootstrap
 

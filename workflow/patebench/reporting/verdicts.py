@@ -56,16 +56,17 @@ class Verdict(StrEnum):
     NOT_RUN = "not run"
 
 
-#: Minimum tolerance of an accuracy (a fraction); for other quantities, the tolerance relative to the printed number,
-#: and its minimum, which covers rounding in print.
+#: Minimum tolerance of an accuracy (a fraction).
 POINT = 0.01
+#: Tolerance of other quantities: the larger of the share `_SHARE` of the printed number and `_ROUNDED` (absolute),
+#: which covers rounding in print.
 _SHARE, _ROUNDED = 0.05, 0.005
 
 
 _PRINTED = ("paper", "table", "row", "column", "dataset", "copy_of", "quantity")
-#: Columns of `verdicts`. Those from `how` to `result` describe the measurement and are NaN or None without one: `how`
-#: is the setting as text, `student` the method of the student, `strategy` the selection of its queries, and `result` a
-#: number for each different result, because several printed numbers may be compared with the same result.
+#: Columns of `verdicts`. The columns from `how` to `result` describe the measurement, and are NaN or None without one.
+#: `how` is the setting as text. `student` is the student's method, and `strategy` the selection of its queries.
+#: `result` numbers the distinct results of the run, because several printed numbers may be compared with one result.
 COLUMNS = (
     *(*_PRINTED, "published"),
     *("how", "student", "strategy", "measured_mean", "measured_std", "seeds"),
@@ -235,11 +236,11 @@ class _Measures:
 
     @cached_property
     def _sources(self) -> dict[str, tuple[pd.DataFrame, str, Sequence[str], Sequence[str]]]:
-        """Return where the measurements of a quantity are, as {quantity: (frame, column, keys, how)}.
+        """Return {quantity: (frame, column, keys, how)}, which states where the measurements of each quantity are.
 
-        The measured numbers are in `column` of `frame`. A printed number is compared with the rows whose columns `keys`
-        equal the fields of the number. The columns `how` describe the setting of a row. Quantities that a method such
-        as `_petdl` selects are left out.
+        `column` of `frame` contains the measured numbers. A printed number is compared with the rows whose columns
+        `keys` equal the fields of the number. The columns `how` describe the setting of a row. Quantities with a method
+        of their own, such as `_petdl`, are left out.
         """
         ensembles, students, baselines = self.records.ensembles, self.records.students, self.records.baselines
         labels, all_labels = self.records.of_whole_pool().label_sets, baselines["true_labels"].isna()
@@ -357,11 +358,20 @@ def _rows_of_setting(
 ) -> pd.DataFrame:
     """Return the rows of `frame` that measure the printed number `value`, with columns for the comparison added.
 
-    The rows are those in which the columns `keys` equal the fields of `value`; fields that are None do not count. The
-    new column `measured` is a copy of the column that the argument `measured` names.
+    Parameters
+    ----------
+    frame : measurements, one row per setting and seed.
+    value : printed number.
+    measured : name of the column with the measured numbers.
+    keys : names of columns. A row is returned if these columns equal the fields of `value`; fields that are None match
+        any row.
+    description_columns : columns that describe the setting of a row.
 
-    The new column `how` describes the setting of a row as text. Only rows that differ in nothing but the seed have the
-    same text. It is made from `description_columns` and, if necessary, from further columns.
+    Returns
+    -------
+    The new column `measured` is a copy of the column with the measured numbers. The new column `how` describes the
+    setting as text, by `description_columns` and, if necessary, by further columns. Two rows have the same text only if
+    they differ in nothing but the seed.
     """
     for key in keys:
         if (printed := getattr(value, key)) is not None:
@@ -392,10 +402,12 @@ def _words_of(frame: pd.DataFrame, column: str) -> list[Words]:
 
 
 def _extend_equal_words(words: Sequence[Words], further: Sequence[Words]) -> list[Words]:
-    """Return the descriptions `words`, one per row, with words added to those that several rows have in common.
+    """Return the descriptions `words` of rows, with words added to descriptions that several rows share.
 
-    `further` contains one tuple of words per row. If rows have the same description, each row gets the words of its
-    tuple that are not in the tuples of all these rows.
+    `words` and `further` contain one tuple of words per row. Rows with the same description form a group. Each row of a
+    group gets those of its `further` words that not all rows of the group have. For example, the descriptions ("mlp",)
+    and ("mlp",) with the further words ("n = 50", "T = 10") and ("n = 100", "T = 10") become ("mlp", "n = 50") and
+    ("mlp", "n = 100").
     """
     pairs: dict[tuple[Words, Words], Words] = dict.fromkeys(zip(words, further, strict=True), ())
     several = Counter(word for word, _ in pairs)

@@ -145,8 +145,8 @@ def _part_in_words(part: str) -> str:
 def owners_in_words(partition: object) -> str:
     """Return "all records of one owner" if ε protects all records of an owner together, otherwise "".
 
-    An owner is, for example, a patient with several samples. Whether ε protects all of them depends on `partition`,
-    which assigns private records to teachers.
+    An owner is, for example, a patient with several samples. `partition`, which assigns private records to teachers,
+    determines if ε protects all of them.
     """
     return "all records of one owner" if Change.OWNER in protected_changes(partition) else ""
 

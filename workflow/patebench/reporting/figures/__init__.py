@@ -1,7 +1,11 @@
 """Registry of figures; each is a function of records and published values that returns a matplotlib figure.
 
-An entry states the section of the report page (`section`) and a condition on the run. With `needs`, the run must
-contain one of these kinds of results. With `varies`, the run must contain two values of this setting for one data set.
+The entry of a figure has these facts:
+
+- `section`: the section or paper of the report page that shows the figure;
+- `needs`: kinds of results; the figure is drawn if the run contains at least one of them;
+- `varies`: a setting; the figure is drawn if the run contains two values of the setting for one data set.
+
 Other packages add figures by entry points of the group `patebench.figures`.
 """
 

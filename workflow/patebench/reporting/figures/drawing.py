@@ -77,11 +77,17 @@ def mark(
     x_deviation: Any = None,
     **settings: Any,
 ) -> Any:
-    """Draw points (`x`, `y`), with `y` an accuracy, and error bars; return the matplotlib container.
+    """Draw points with error bars on `axis`; return the matplotlib container.
 
-    Vertical bars extend by the standard deviation `deviation` (NaN for a single seed), upwards at most to 100 %;
-    horizontal bars extend by `x_deviation`. With `lines`, a line joins the points. Unless `filled`, markers are open.
-    `settings` are further arguments of matplotlib's `errorbar`.
+    Parameters
+    ----------
+    x, y : coordinates of the points; `y` is an accuracy (fraction).
+    deviation : standard deviation of `y`, the length of the vertical bars; NaN for a single seed. Bars end at 100 %.
+    style : colour, marker and line.
+    filled : False to draw open markers.
+    lines : True to join the points by a line.
+    x_deviation : length of the horizontal bars; None for no bars.
+    settings : further arguments of matplotlib's `errorbar`.
     """
     down, room = np.atleast_1d(np.asarray(deviation, dtype=float)), np.atleast_1d(1 - np.asarray(y, dtype=float))
     drawn: dict[str, Any] = {**style.settings, "markersize": 7, "elinewidth": 0.8, "capsize": 2}

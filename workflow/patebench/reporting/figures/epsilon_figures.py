@@ -164,7 +164,7 @@ def _marker_settings(style: LineStyle, kind: str) -> dict[str, Any]:
 
 #: An ε below `_NOTHING` is drawn at `_ZERO`.
 _NOTHING, _ZERO = 1e-3, 4e-4
-#: Columns that identify a block of rows; `most` is the largest number of queries of a row.
+#: Columns that are equal for all rows of a pair of panels. `most` is T, the number of queries of the right panel.
 _BLOCK = ("dataset", "teachers", "delta", "most")
 _ROW = ("mechanism", "noise", "parameters")
 #: Label and marker size of each kind of stated ε.
@@ -191,7 +191,8 @@ def draw_audit(records: Records, published: Published) -> Figure:
     frame = AUDIT.build(records, published)
     if frame.empty:
         return empty()
-    # T is the largest number of queries of the setting or, if it was audited for single queries only, of any setting.
+    # T is the largest number of queries for which a setting was audited. If this is 1, T is the largest number of
+    # any setting with the same data set, number of teachers and δ.
     subject = [*_BLOCK[:-1]]
     of_setting = frame.groupby([*subject, *_ROW])["queries"].transform("max")
     frame = frame.assign(most=of_setting.where(of_setting > 1, frame.groupby(subject)["queries"].transform("max")))

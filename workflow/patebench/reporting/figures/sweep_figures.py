@@ -124,7 +124,7 @@ def _draw_namings(axis: Axes, x_column: str, students: pd.DataFrame, namings: pd
     """Draw, against `x_column`, the accuracy of public clusters at ε = 0, as a reference for `students`.
 
     For this accuracy, each cluster of public data gets its most frequent true label. `namings` contains one accuracy
-    per split and number of clusters; those for the splits and numbers of clusters of `students` are drawn.
+    per split and number of clusters. Only splits and numbers of clusters that occur in `students` are drawn.
     """
     same = ["dataset", "setting", "clusters"]
     own = namings.merge(students[same].drop_duplicates(), on=same)
@@ -155,14 +155,15 @@ _FORMS = {
 }
 #: A line of a panel: its label, True if it is the first line for its form and number of teachers, and its students.
 _Line = tuple[str, bool, pd.DataFrame]
-#: Number of test samples whose sampling error determines the smallest range of an axis.
+#: Number n of test samples that determines the minimum length of an axis of accuracies: 4 · √(p(1 − p)/n), where p is
+#: the mean accuracy.
 _TESTED = 1000
 #: Columns that are equal along a line, except for the varied setting; `target` is the ε for which noise is calibrated.
 _ALL = [
     *(*PETDL_TEACHERS, "dataset", "setting", "form", "teachers", "target"),
     *(name for name in PETDL_CHOSEN if name != "epsilon"),
 ]
-#: Columns that change with a varied setting, because they follow from it.
+#: Varied setting → columns that follow from the setting, and therefore change along the line.
 _FOLLOWS = {"epsilon": {"target", "noise"}, "noise": {"target"}}
 
 
@@ -225,7 +226,7 @@ def _label_lines(groups: list[pd.DataFrame], varied: str) -> Iterator[_Line]:
         words = in_words(one["form"]) if varied == "teachers" else f"{in_words(one['form'])}, n = {one['teachers']}"
         first = firsts.setdefault(words, one)
         if first is not one:
-            follows = {varied} if one["target"] != one["target"] else {varied, "noise"}  # a target ε decides it
+            follows = {varied} if one["target"] != one["target"] else {varied, "noise"}  # a target ε sets it
             others = [each for each in PETDL_CHOSEN if each not in follows and one[each] == one[each] != first[each]]
             words += ", but " + "; ".join(f"{_setting_label(each)}: {one[each]:.4g}" for each in others)
         yield words, first is one, line
@@ -251,7 +252,7 @@ def _draw_lines(axis: Axes, name: str, lines: list[_Line], styles: dict[str, Lin
     elif wide:
         logarithmic(axis.xaxis)
     axis.set_xlabel(_VARIED[name])
-    # The axis covers at least two standard errors of an accuracy on `_TESTED` samples in both directions.
+    # The axis is at least four standard errors of an accuracy on `_TESTED` samples long.
     (low, high), accuracy = axis.get_ylim(), float(drawn["accuracy"].mean())
     missing = 4 * math.sqrt(accuracy * (1 - accuracy) / _TESTED) - (high - low)
     if missing > 0:

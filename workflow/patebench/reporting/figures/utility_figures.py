@@ -165,9 +165,9 @@ def published_series(rows: pd.DataFrame) -> dict[str, tuple[list[tuple[float, fl
 
     Returns
     -------
-    A pair (points, joined) by legend label, which names paper and system. `points` are (ε, accuracy) pairs; if the
-    paper prints several models, the accuracy is the best at each ε. `joined` is True if each model is printed at every
-    ε, so that a line may join the points.
+    {legend label: (points, joined)}. The label names the paper and the system. `points` are pairs (ε, accuracy). If the
+    paper prints several models, the accuracy at each ε is that of the best model. `joined` is True if the paper prints
+    each model at every ε; only then may a line join the points.
     """
     series: dict[str, tuple[list[tuple[float, float]], bool]] = {}
     papers = rows["learner"].map(lambda learner: next(filter(learner.startswith, COMPARISONS), learner))
@@ -257,10 +257,10 @@ def _name_models(models: pd.DataFrame) -> pd.DataFrame:
 
 
 def _draw_students(axis: Axes, students: pd.DataFrame, noted_column: str) -> None:
-    """Draw two markers per student: a filled one at its worst-case ε, and a joined open one at its data-dependent ε.
+    """Draw two markers per student: a filled one at its worst-case ε, and an open one at its data-dependent ε.
 
-    Students with an infinite ε are left out. Students on the Pareto front get a note (see `_notes`). `noted_column` is
-    "mechanism" if colours show the learning method, otherwise "method".
+    A thin line joins the two markers. Students with an infinite ε are left out. Students on the Pareto front get a note
+    (see `_notes`). `noted_column` is "mechanism" if colours show the learning method, otherwise "method".
     """
     finite = students[students["worst_case_epsilon_mean"] < math.inf]
     for index, words in _notes(finite, noted_column).items():
@@ -280,9 +280,9 @@ def _draw_students(axis: Axes, students: pd.DataFrame, noted_column: str) -> Non
 def _notes(students: pd.DataFrame, noted_column: str) -> dict[Any, str]:
     """Return {index in `students`: note}, where a note is a short text on the student such as "T = 100".
 
-    Each note states the number of queries. It states the number of teachers if students differ in it. It states the
-    value in `noted_column` unless this value is the most frequent one. Noise parameters are added to notes that would
-    otherwise be equal.
+    Each note states the number of queries T. The number of teachers is added if the students differ in this number. The
+    value in the column `noted_column` is added unless it is the most frequent value. Noise parameters are added to
+    notes that would otherwise be equal.
     """
     usual = students[noted_column].mode()[0] if len(students) else ""
     several = students["teachers"].nunique() > 1

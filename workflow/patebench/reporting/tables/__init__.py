@@ -1,7 +1,11 @@
 """Registry of tables; each is a `table.Table` and is written as CSV, Markdown and LaTeX.
 
-An entry states the section of the report page (`section`) and a condition on the run: with `needs`, the run must
-contain one of these kinds of results. Other packages add tables by entry points of the group `patebench.tables`.
+The entry of a table has these facts:
+
+- `section`: the section or paper of the report page that shows the table;
+- `needs`: kinds of results; the table is written if the run contains at least one of them.
+
+Other packages add tables by entry points of the group `patebench.tables`.
 """
 
 from patebench.core.registry import Registry, instance_of

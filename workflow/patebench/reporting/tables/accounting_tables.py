@@ -65,9 +65,9 @@ def accountants_columns(frame: pd.DataFrame) -> Sequence[Column]:
 def _headings(bounds: pd.DataFrame) -> "pd.Series[str]":
     """Return a column heading for each of `bounds`: the label of its accountant, or NaN if the bound is not shown.
 
-    A Rényi curve is converted to (ε, δ) by a classic or a tight formula. A bound by the classic formula is not shown if
-    the same accountant has a bound of the same kind by the tight formula. Data-dependent bounds that are not exact are
-    an exception, because papers state them by the classic formula: they are shown with a heading that ends in
+    A Rényi curve can be converted to (ε, δ) by the classic or the tight formula. If an accountant has bounds of one
+    kind by both formulas, the classic bounds are not shown. Data-dependent bounds that are not exact are an exception,
+    because papers state them by the classic formula: the classic bounds are shown too, and their heading ends in
     `_CLASSIC`.
     """
     labels = bounds["label"].where(bounds["label"] != "", bounds["accountant"])

@@ -69,8 +69,9 @@ def build_ensembles(records: Records, published: Published) -> pd.DataFrame:
 def of_ensembles(ensembles: pd.DataFrame, values: Sequence[str], **further: tuple[str, str]) -> pd.DataFrame:
     """Return `over_seeds` of the columns `values` and the aggregates `further`, one row per ensemble setting.
 
-    If the name of a value ends in `_mean` already, because it is a mean over teachers, this ending is dropped first:
-    `teacher_accuracy_mean` becomes `teacher_accuracy_mean` and `teacher_accuracy_std`.
+    The name of a value may end in `_mean`, because the value is a mean over teachers. Its columns do not repeat this
+    ending: `teacher_accuracy_mean` gives `teacher_accuracy_mean` and `teacher_accuracy_std`, the mean and standard
+    deviation over the seeds.
     """
     frame = over_seeds(ensembles, ENSEMBLE, values, **further)
     return frame.rename(columns=lambda column: column.replace("_mean_", "_"))

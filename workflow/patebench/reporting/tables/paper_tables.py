@@ -159,8 +159,8 @@ def build_nzc_students(records: Records, published: Published) -> pd.DataFrame:
 def _is_compared(mechanism: str) -> bool:
     """Return True if the table compares `mechanism` with NZC (Sun et al. 2020).
 
-    This is the case if the NZC paper evaluates the mechanism, or if the mechanism answers only queries whose plurality
-    a few votes cannot change.
+    This is the case if the NZC paper evaluates the mechanism, or if the mechanism tests stability: it answers a query
+    only if a few changed votes cannot change the plurality.
     """
     known = mechanism in (*IMMUTABLE, *_COMPARED)
     return known or (mechanism in MECHANISMS and bool(MECHANISMS.load(mechanism).tests_stability))
@@ -226,7 +226,8 @@ def _immutable(distance: float) -> dict[str, str]:
     return {"mechanism": "immutable-lnmax", "noise": noise}
 
 
-#: Label sets whose accuracy the paper prints, by mechanism and noise; "gated" is its form with a distance of 3.
+#: Mechanism and noise of the label sets whose accuracy is shown. "immutable" answers every query. "gated" is the same
+#: mechanism with distance 3: it answers if the two largest vote counts differ by at least 3.
 _LABELS = {"lnmax": LNMAX, "immutable": _immutable(0), "gated": _immutable(3)}
 
 

@@ -135,12 +135,12 @@ _EACH = [*_METHOD, *_PUBLIC, "clusters", "epsilon", *means_and_deviations(["accu
 
 
 def build_bits(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per student or private model and δ, next to two accuracies that public data reach at ε = 0.
+    """Return one row per student or private model and δ, with two accuracies that public data alone reach at ε = 0.
 
-    For `named_accuracy_…`, each cluster of the public pool gets its most frequent true label. If the queries of a
-    student are centres of clusters, these clusters are used, otherwise the largest number of clusters in the run. For
-    `matched_accuracy_…`, there are as many clusters as classes, and each class is assigned to one cluster. Splits
-    without clusters are left out.
+    For `named_accuracy_…`, each cluster of the public pool gets its most frequent true label. The clusters are those
+    whose centres are the queries of the student. For all other students and models, they are the largest number of
+    clusters in the run. For `matched_accuracy_…`, there are as many clusters as classes, and each class is assigned to
+    one cluster. Splits without clusters are left out.
     """
     frames = [frame.astype(object) for frame in (_students_bits(records), _models_bits(records))]
     rows = pd.concat(frames, ignore_index=True)
@@ -224,14 +224,15 @@ _COLUMNS = (
 BITS = Table(title="Contribution of public data and cost of privacy", columns=_COLUMNS, build=build_bits)
 
 
-#: Target ε; each has two columns, with the largest ε that does not exceed the target and its accuracy.
+#: Target values of ε. Tables have two columns per target: the largest ε that does not exceed the target, and the
+#: accuracy at this ε.
 TARGETS = (0.02, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 #: Columns of the mean accuracy at each target ε.
 ACCURACIES = [f"accuracy_at_{target:g}_mean" for target in TARGETS]
 
 #: Columns that identify a method; settings of one method differ only in noise, number of queries and ε.
 METHOD = ("dataset", "setting", "teachers", "system", "way", "learner", "adjacency", "kind", "delta")
-#: Columns whose differences make students of one mechanism different methods.
+#: Columns that distinguish methods of students with the same mechanism.
 _OF_STUDENT = ("partition", "model", "recipe", "epochs", "clusters", "student_model", "student_recipe")
 #: Parameters of private models that determine the noise or follow from the target ε.
 _OF_NOISE = ("noise", "sigma1", "sigma2", "epsilon", "delta")
