@@ -76,7 +76,8 @@ ENCODERS.add(
 
 #: Default encoder.
 DEFAULT = "contrastive"
-#: Return True for the name of an encoder whose outputs, before any principal axes, depend only on the sample.
+#: Return True if the encoder of this name has fixed outputs: before any principal axes, the outputs depend only on the
+#: sample, not on the pool.
 has_fixed_outputs = ENCODERS.flag("fixed")
 
 

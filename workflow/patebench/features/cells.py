@@ -7,12 +7,14 @@ With the model `nearest-query`, a private record votes with its own label on the
 nearest queries. A teacher abstains on all queries for which it has no record. The cells do not depend on labels.
 
 With the model `feature-votes`, a private record votes with its own label on all queries, with one weight per query
-(`Directions`). The weight is the similarity of the features of record and query, minus the component common to all
-queries. To compute the weights, the record's features are centred, projected on the first principal axes of the pool,
-and scaled to a common length. A constant is appended, from which the number of records per class follows. These
-numbers, as many as there are queries, are rotated so that each belongs to one query (orthogonal Procrustes problem;
-Schönemann 1966). Noise of equal variance in all directions is the same after a rotation, so the rotation changes no
-information.
+(`Directions`). A weight is the similarity between the features of the record and of the query, minus the component that
+all queries share. The weights on q queries are computed in four steps:
+
+1. The record's features are centred and projected on the first q − 1 principal axes of the pool.
+2. The projection is scaled to a common length.
+3. A constant is appended. From this constant, the number of records per class can be computed.
+4. The q numbers are rotated so that each number belongs to one query (orthogonal Procrustes problem; Schönemann 1966).
+   Noise of equal variance in all directions is the same after a rotation, so the rotation loses no information.
 """
 
 from collections.abc import Iterator
@@ -205,7 +207,8 @@ class Directions:
     def total(self) -> Array:
         """Return the vector (queries,) that recovers the number of records of each class from their votes.
 
-        The product of this vector with the weights of any record is 1. `table` (queries, classes) sums the weights of
-        all records, those of a class in its column. So `total @ table` (classes,) counts the records of each class.
+        The inner product of this vector with the weights of any record is 1. Let `table` (queries, classes) contain,
+        for each class, the sum of the weights of the records of this class. Then `total @ table` (classes,) counts the
+        records of each class.
         """
         return self.rotation[-1] / _GRID / _CONSTANT / _LENGTH

@@ -1,13 +1,17 @@
 """Smooth an encoder's features over the pool's graph of nearest neighbours, so that clusters follow that graph.
 
-In the features of `contrast.py`, classes are often elongated and curved, and k-means, which divides along planes, cuts
-through classes. A random walk between near samples seldom leaves a class. So the features of a sample are replaced by
-the mean features over the endpoints of such a walk (Wu et al. 2019, *Simplifying graph convolutional networks*, without
-the regression). With ten clusters of a pool of MNIST, 96 % of the samples have the majority class of their cluster, and
-94 % without smoothing; 98 % if contrastive features are smoothed beside scattering features (seeds 0 to 2).
+In the features of `contrast.py`, classes are often elongated and curved. k-means divides the features by planes, which
+cut through such classes. A random walk between near samples seldom leaves a class. So the features of a sample are
+replaced by the mean features over the endpoints of random walks from the sample (Wu et al. 2019, *Simplifying graph
+convolutional networks*, without the regression). A sample that is not in the pool gets the mean over its nearest
+neighbours in the pool, which depends only on the sample and on public data.
 
-A sample that is not in the pool gets the mean over its nearest neighbours in the pool, which depends only on the sample
-and on public data.
+With ten clusters of a pool of MNIST, these shares of the samples have the majority class of their cluster (seeds 0 to
+2):
+
+- 94 % with contrastive features that are not smoothed;
+- 96 % with smoothed contrastive features;
+- 98 % with smoothed contrastive and scattering features.
 """
 
 from collections.abc import Mapping
@@ -35,8 +39,9 @@ class GraphEncoder(Encoder):
     """Encoder that smooths contrastive features by a random walk on the pool's graph of nearest neighbours.
 
     The encoder `base` computes contrastive features. `anchors` (samples, features) are the contrastive features of the
-    pool, and `smoothed` (samples, features) are the pool's features after the walk. The features of any sample are a
-    mean of rows of `smoothed`, for the samples of the pool whose anchors are nearest to its contrastive features.
+    pool, and `smoothed` (samples, features) are the pool's features after the walk. To encode a sample, its contrastive
+    features are compared with `anchors`. The result is the mean of the rows of `smoothed` that belong to the nearest
+    anchors.
     """
 
     kind = "graph"

@@ -1,13 +1,13 @@
 """Learn features of photographs from small patches of the pool, without labels and without gradients.
 
-The method follows Coates, Ng, Lee 2011 (*An analysis of single-layer networks in unsupervised feature learning*):
-patches of 6×6 pixels are standardised, whitened and clustered by k-means. The activation of a cluster by a patch is the
-mean distance to all clusters minus the distance to this cluster, or 0 if negative ("triangle"), and activations are
-averaged over each quarter of the image. With these features, which were learnt from 9,000 images of CIFAR-10, least
+The method follows Coates, Ng, Lee 2011 (*An analysis of single-layer networks in unsupervised feature learning*).
+Patches of 6×6 pixels are standardised, whitened and clustered by k-means. A patch at distance dᵢ to cluster i activates
+the cluster by max(0, d̄ − dᵢ), where d̄ is the mean of its distances to all clusters ("triangle" activation).
+Activations are averaged over each quarter of the image. With features learnt from 9,000 images of CIFAR-10, least
 squares reaches 63.5 % accuracy with 10,000 labelled images, and 65.8 % with 50,000.
 
-Photographs are as likely as their mirror images, so each cluster is paired with its mirror image, and an image and its
-mirror image have the same features. These features are therefore unsuitable for digits or letters.
+Photographs are as likely as their mirror images. Each cluster is therefore paired with its mirror image, and an image
+and its mirror image have the same features. These features are unsuitable for digits or letters.
 
 The averages vary mostly along a few directions of brightness; principal axes turn them into unit vectors
 (`principal_axes.py`).
@@ -34,7 +34,8 @@ SIZE, STRIDE = 6, 2
 CLUSTERS = 400
 #: Number of patches drawn, and of rounds of k-means on half of them.
 PATCHES, ROUNDS = 200_000, 8
-#: Regularisation added to the variance of grey levels in a patch, and along the axes of standardised patches.
+#: Constants added to variances, as regularisation: to the variance of grey levels in a patch before its
+#: standardisation, and to the variance along each principal axis of standardised patches before whitening.
 _CONTRAST, _WHITENING = 10.0, 0.1
 
 _QUARTERS = 4

@@ -24,7 +24,8 @@ from patebench.features import Encoder, in_batches
 WIDTH = 600
 #: Power of the variance by which principal axes are divided; chosen with true labels of CIFAR-10, on seed 0.
 _POWER = 0.35
-#: Largest standardised number of a table's row, steps per unit of such numbers and of axes, and rows of a batch.
+#: Settings of `TableAxes`. Standardised columns are clipped to ±`_LARGEST`, and rounded to multiples of
+#: 1/`_COLUMN_GRID`. Axes are rounded to multiples of 1/`_AXIS_GRID`. A batch has `_BATCH` rows.
 _LARGEST, _COLUMN_GRID, _AXIS_GRID, _BATCH = 64.0, 2.0**12, 2.0**14, 1000
 
 

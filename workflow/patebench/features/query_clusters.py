@@ -1,12 +1,13 @@
 """Cluster the public pool: choose the number of clusters to query, and measure how large and how near they are.
 
-The function `choose` uses only the pool's features, the number of teachers and the noise. It uses the declared number
-of teachers, as the number of private records may itself be private. So the choice is public and costs no privacy.
+The function `choose` uses only the pool's features, the noise and the declared number of teachers (the number of
+private records may itself be private). So the choice is public and costs no privacy.
 
-If each teacher has one vote, more clusters cost no privacy, but each cluster gets fewer votes. The noise then hides the
-label of a cluster whose votes are not well above σ. So `choose` takes the largest number for which nearly all of the
-pool is in clusters with at least 2σ expected votes. The expected votes assume that private records are distributed like
-the pool. It takes at most five clusters per class: more have helped no student (docs/explanation/one-vote.md).
+If each teacher has one vote, more clusters cost no privacy, but each cluster gets fewer votes. If a cluster's votes are
+not well above σ, the noise hides the label of the cluster. So `choose` returns the largest number of clusters for which
+nearly all of the pool is in clusters with at least 2σ expected votes. Expected votes assume that private records are
+distributed like the pool. At most five clusters per class are considered, because more have helped no student
+(docs/explanation/one-vote.md).
 
 Labelling clusters by true labels (`majority`, `one_to_one`) shows how well public data alone separate the classes, and
 bounds the accuracy of one label per cluster. These labels use no private data, so ε = 0, but they need true labels of

@@ -1,9 +1,9 @@
 """Compute scattering features of images, which need no training and no public images.
 
-An image is filtered by wavelets of two sizes and eight angles. The moduli are filtered once more, by the larger
-wavelets, and all results are averaged over neighbourhoods of 4×4 pixels (Oyallon & Mallat 2015, *Deep roto-translation
-scattering for object classification*). Tramèr & Boneh 2021 (*Differentially private learning needs better features*)
-train private models on these numbers.
+An image is filtered by wavelets of two sizes and eight angles, and the moduli of the results are computed. The moduli
+for the small wavelets are filtered again, by the large wavelets. The image and all moduli are averaged over
+neighbourhoods of 4×4 pixels (Oyallon & Mallat 2015, *Deep roto-translation scattering for object classification*).
+Tramèr & Boneh 2021 (*Differentially private learning needs better features*) train private models on these numbers.
 
 The wavelets are Morlet wavelets with the parameters of the package kymatio (Andreux et al. 2020). They are defined here
 by their Fourier transforms, which are Gaussians.

@@ -9,8 +9,8 @@ be public: trained on public data, and chosen without private records. Principal
 both kinds of networks into unit vectors.
 
 Loading executes no Python code of the file: torch reads TorchScript with its own unpickler, which creates only tensors
-and modules, and onnxruntime reads ONNX without external files. Both are programs nevertheless, and operations of
-TorchScript can read files. Use a file only if you trust its source.
+and modules, and onnxruntime reads ONNX without external files. Files of both formats are programs nevertheless, and
+operations of TorchScript can read files. Use a file only if you trust its source.
 """
 
 import io
@@ -40,8 +40,9 @@ class ImageNetEncoder(AxesEncoder):
     """Encoder of grey or colour images by outputs of several layers of EfficientNet-Lite0, averaged over positions."""
 
     kind = "imagenet"
-    #: Version of the network; blocks used in addition to the last layer.
+    #: Version of EfficientNet-Lite: 0 or 2.
     version: ClassVar[int] = 0
+    #: Numbers of the blocks whose outputs are used in addition to those of the last layer.
     blocks: ClassVar[tuple[int, ...]] = (5, 8, 11, 13)
 
     @classmethod

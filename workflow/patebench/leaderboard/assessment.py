@@ -46,7 +46,8 @@ from patebench.leaderboard.entry import (
 from patebench.mechanisms.base import Answering, check_adaptive, make_mechanism
 from patebench.reporting.published import PRINTED
 
-#: Maximum relative difference between a reported ε and a larger worst-case ε that counts as rounding.
+#: Maximum relative difference between two values of ε, such as a reported ε and the worst-case ε, that counts as
+#: rounding.
 ROUNDED = 0.005
 
 #: Maximum difference between a mean accuracy and the mean of `by_seed` that counts as rounding (fractions).
@@ -255,10 +256,10 @@ def _usual_name(dataset: str) -> str:
 
 
 def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
-    """Return `entry` with numbers from its attached array, and the attached votes; None if the array contains labels.
+    """Return `entry`, completed from its attached array, and the attached votes (None if the array contains labels).
 
-    An array of labels sets the number of queries. An array of votes sets the numbers of queries and teachers. Raises
-    PatebenchError if the entry contradicts its array.
+    An array of labels sets the number of queries in the entry. An array of votes sets the numbers of queries and
+    teachers. Raises PatebenchError if the entry contradicts its array.
     """
     attachment, mechanism = entry.attachment, entry.mechanism
     assert attachment is not None
@@ -377,7 +378,8 @@ def _votes_bounds(stated: VoteMechanism, added: bool, delta: float) -> list[Boun
     mechanism = make_mechanism(stated.name, values)
     if stated.rounds > 1:
         check_adaptive(stated.name, mechanism)
-    # Several rounds of a table compose by k, whatever earlier rounds answered. Other queries adapt to earlier answers.
+    # Several rounds of tables compose through the larger k, even if later queries depend on earlier answers. For
+    # all other mechanisms, several rounds need bounds for adaptive queries.
     adaptive = stated.rounds > 1 and mechanism.answering is not Answering.AS_TABLE
     bounds = worst_case(mechanism, stated.queries, delta, stated.classes, stated.teachers, adaptive=adaptive)
     if added:  # only some theorems cover this
@@ -429,16 +431,18 @@ def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta
 
 
 def _accountant_steps(part: Steps, added: bool, records: int | None) -> SubsampledGaussian:
-    """Return the steps `part` of an entry as a subsampled Gaussian mechanism, as the accountant needs them.
+    """Return the steps `part` of an entry as a subsampled Gaussian mechanism for the accountant.
 
-    One epoch of shuffled batches becomes one step on all records. The noise of this step is relative to the L2
-    sensitivity to one record that is added or removed if `added` is True, and otherwise to one record that is replaced
-    by zero.
+    All steps of an epoch of shuffled batches become one step on all records. The noise of this step is divided by the
+    L2 sensitivity of an epoch, in units of the clipping norm. The sensitivity is √5 if `added` is True, for one record
+    that is added or removed. Otherwise it is 1, for one record that is replaced by zero. Other steps keep their noise,
+    rate and number.
     """
     if part.sampling != "shuffled" or part.rate == 1:
         return SubsampledGaussian(part.noise, part.rate, part.steps)
-    # A record is in one batch of an epoch. An epoch is shortest if its incomplete batch is dropped. It has at most as
-    # many batches as records; if their number is unknown, each batch counts as an epoch.
+    # A record is in one batch per epoch, so more epochs mean a larger ε. The number of epochs is therefore computed
+    # from the smallest number of batches per epoch: without an incomplete last batch, no more batches than records,
+    # and one batch if the number of records is unknown.
     batches = min(max(1, math.floor(1 / part.rate + 1e-9)), records or 1)
     epochs = math.ceil(part.steps / batches)
     # Proof: docs/explanation/proofs-systems.md, "Shuffled batches".
@@ -446,7 +450,7 @@ def _accountant_steps(part: Steps, added: bool, records: int | None) -> Subsampl
 
 
 def _table_mu(table: Table, unit: Unit, change: Change) -> tuple[float, str]:
-    """Return μ and a theorem by which all tables together are μ-GDP (Gaussian differentially private)."""
+    """Return μ, and the theorem by which all tables together are μ-GDP (Gaussian differential privacy), as text."""
     if unit is Unit.SHARD:
         raise _no_theorem("a table of records' votes", unit, change)
     squares = 2 if unit is Unit.LABEL else 1 if change is Change.ADDED_OR_REMOVED else 2 if table.non_negative else 4
@@ -457,7 +461,7 @@ def _table_mu(table: Table, unit: Unit, change: Change) -> tuple[float, str]:
             raise PatebenchError(line, code="missing", where="mechanism.records_per_owner")
         owner = table.records_per_owner
     source = f"Dong, Roth, Su 2022, Corollary 3.3: L2 sensitivity {owner} · √{squares}, {plural(table.tables, 'table')}"
-    # L2 sensitivity of all tables divided by the standard deviation of the noise.
+    # μ is the L2 sensitivity of all tables together divided by the standard deviation of the noise.
     return owner * math.sqrt(squares * table.tables) / table.sigma, source
 
 
@@ -484,10 +488,11 @@ def _lower_bound(entry: Entry) -> float | None:
 
 
 def _find_data_dependence(entry: Entry, votes: Votes | None) -> Iterator[Problem]:
-    """Yield a problem if the entry states as worst case an ε that seems to be data-dependent.
+    """Yield a problem if the ε that the entry states as worst case is probably data-dependent.
 
-    The caller must have found the claimed ε to be below the worst-case ε. A problem is yielded if the claimed ε is at
-    least the data-dependent ε of `votes` or, if `votes` is None, of unanimous votes.
+    The claimed ε must be below the worst-case ε; the caller checks this. The claimed ε is compared with the
+    data-dependent ε of `votes` or, if `votes` is None, of unanimous votes. A problem is yielded if the claimed ε is not
+    smaller.
     """
     mechanism = entry.mechanism
     if entry.claim.kind is not Kind.WORST_CASE or not isinstance(mechanism, VoteMechanism):

@@ -28,8 +28,9 @@ from patebench.reporting.tables.table import DASH
 from patebench.reporting.verdicts import Verdict, count_by_paper
 from patebench.reporting.wording import in_words
 
-#: Target ε at which the best entries are shown and methods are ranked; target ε of the sentences on leads.
+#: Target values of ε at which the best entries are shown and methods are ranked.
 TARGETS = (0.1, 1.0, 3.0, 8.0)
+#: Target ε of the sentences on the lead of the best method (`lead`).
 LEAD_AT = 1.0
 
 #: Data sets that come first; others follow by name.
@@ -41,7 +42,7 @@ MEANINGS = {
     Status.VIOLATED: "The reported ε is below a lower bound on the true ε, so it is wrong.",
     Status.UNCHECKED: "The source does not state enough to compute an ε.",
 }
-#: Status whose colour each verdict is shown in.
+#: Verdict → status in whose colour the page shows the verdict.
 _CHIPS = {
     Verdict.REPRODUCED: Status.PROVED,
     Verdict.BETTER: Status.PROVED,
@@ -145,9 +146,9 @@ def lead(rows: Sequence[Assessed], unit: str, target: float) -> str:
 def rank_over_datasets(datasets: Mapping[str, Sequence[Assessed]], unit: str, target: float) -> Ranks | None:
     """Return ranks of methods over several data sets, by each method's most accurate entry with ε at most `target`.
 
-    Only ranked entries with this `unit` of privacy count. A method is ranked only if it has an entry for each data set
-    that is used. Data sets are chosen such that the number of data sets times the number of methods is largest. Return
-    None if no two data sets share three methods.
+    Only ranked entries with this `unit` of privacy count. A method is ranked only if it has an entry for every data set
+    that is used. The data sets are chosen to maximise the number of data sets times the number of methods. Return None
+    if no two data sets share three methods.
     """
     best = {
         (in_words(name), method): found.accuracy
@@ -284,7 +285,7 @@ def _public(data: Data) -> str:
 
 
 def _facts(assessed: Assessed) -> Iterator[tuple[str, str]]:
-    """Yield the facts that the page shows about an entry, each as a term, such as "Reported", and a text."""
+    """Yield the facts that the page shows about an entry, as pairs (term, text) such as ("Reported", …)."""
     entry, bound = assessed.entry, assessed.bound
     paper, data, accuracy, making = entry.paper, entry.data, entry.accuracy, entry.making
     yield "Source", ", ".join(filter(None, [paper.title, paper.authors, str(paper.year or ""), paper.url, paper.code]))
@@ -331,7 +332,7 @@ def _plain(content: Mapping[str, Any]) -> str:
 
 
 def _papers(root: Path, evidence: pd.DataFrame, entries: Sequence[Assessed]) -> list[dict[str, Any]]:
-    """Return one dict per paper: its numbers of published values by verdict, entries by status, and corrections."""
+    """Return one dict per paper with the numbers of values by verdict, of entries by status, and of corrections."""
     corrected = corrections(root / "docs" / "explanation" / "corrections.md")
     counts = {str(row["paper"]): row for row in count_by_paper(evidence).to_dict("records")}
     others = [one.entry.paper.title for one in entries if one.entry.origin is not Origin.KEPT]

@@ -65,8 +65,8 @@ _RECORDS = {"mnist": 60_000, "fashion_mnist": 60_000, "cifar10": 50_000, "cifar1
 _RECORDS |= {"cifar10-jpeg-30000": 30_000}
 _CLASSES = {**dict.fromkeys([*_RECORDS, "svhn"], 10), "adult": 2, "glyph": 150}
 
-#: Mean squared L2 sensitivity, in squared clips, of the noisy sums in PET-DL's sound forms
-#: (docs/explanation/proofs-systems.md). Half of the sums with hints are of vectors with entries of any sign.
+#: Mean squared L2 sensitivity of the noisy sums in PET-DL's sound forms, in units of the squared clipping norm
+#: (docs/explanation/proofs-systems.md). With hints, half of the sums add vectors with entries of any sign.
 _SQUARES = {"noisy-gradient": 4.0, "noisy-knowledge": 2.0, "noisy-knowledge with hints": 3.0}
 
 _PETDL_NOISE = NoNoise(
@@ -86,7 +86,7 @@ _PAPERS: Mapping[str, tuple[str, int]] = {
     "DP-SGD 2016": ("Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar, Zhang", 2016),
 }
 
-#: Choices with true labels in kept runs on MNIST whose entry in runs.yaml does not state them.
+#: Choices made with true labels that the entry of a kept run on MNIST states if runs.yaml states none.
 _CHOSEN = "default settings of methods and models"
 
 #: Unit and change of the adjacency of a private model.
@@ -104,7 +104,7 @@ _SETTINGS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("petdl", "private-models"), ("dataset", "private_model")),
 }
 
-#: Papers that also quote results of others, with their own mechanism; entries are made for this mechanism only.
+#: Paper → its own mechanism, for papers that also quote results of other papers. Quoted results get no entry.
 _QUOTING = {"PET-DL 2019": PETDL, "Private-kNN 2020": PRIVATE_KNN}
 
 #: Quantities of published.csv that are accuracies at the ε in the same row.

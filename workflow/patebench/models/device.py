@@ -51,7 +51,7 @@ def device() -> torch.device:
 
 
 def claim(gpu_names: Sequence[str], folder: Path | None = None) -> int | None:
-    """Claim the first GPU of `gpu_names` that no other process has claimed; return its position, or None if all are.
+    """Claim the first free GPU of `gpu_names`, and return its position; return None if other processes claim all GPUs.
 
     A claim is a lock on a file in `folder`, by default the temporary folder. It lasts until `release`, or until the
     process ends. A GPU whose lock file cannot be opened or locked counts as claimed.

@@ -22,7 +22,7 @@ from patebench.models.optimisers import SGD, AdamW, ema_copy, ema_update
 from patebench.models.recipes import Recipe
 from patebench.models.scaling import Standardise
 
-#: Number of cells on each side of the grid over which the outputs of a layer are averaged, so that hints are small.
+#: Hints average the outputs of a layer over each cell of a `GRID` × `GRID` grid on the image, so that hints are small.
 GRID = 2
 
 

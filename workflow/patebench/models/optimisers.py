@@ -1,6 +1,6 @@
 """Torch's optimisers without importing torch's compiler, and the exponential moving average (EMA) of weights.
 
-Torch imports its compiler with the first optimiser of a process, although it is not used here. That takes a second in
+The first optimiser of a process makes torch import its compiler, which is not used here. This import takes a second in
 each training job. The classes of this module call the same methods of torch without the wrappers for the compiler, so
 the arithmetic is the same.
 """

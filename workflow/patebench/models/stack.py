@@ -4,9 +4,9 @@ Weights are stacked along a first axis, so one call computes a training step of 
 Each network has its own random generator. Up to rounding, each network equals the one that `Network.fit` trains on the
 same shard with the same seed.
 
-No network depends on the shard of another, not even by rounding or if another network's numbers become infinite. Every
-batch is padded to the recipe's batch size with samples of the same network, so that shapes depend only on public
-numbers. The loss does not include the padding.
+The result of a network does not depend on the shards of other networks. This holds for rounding too, and if the numbers
+of another network become infinite. Every batch is padded to the recipe's batch size with samples of the same network,
+so shapes depend only on public numbers. The loss does not include the padding.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -176,8 +176,8 @@ def _stacked(template: Network, shape: tuple[int, ...], seeds: Sequence[int]) ->
             if position == 0:
                 weights[name] = torch.empty(len(seeds), *each.shape)
             weights[name][position].copy_(each.detach())
-    # Keeps networks independent: a library may compute several groups of a convolution together, with zero weights
-    # between them, and 0 times a non-finite number of one network is NaN in another.
+    # Keep networks independent. A library may compute several groups of a convolution together, with zero weights
+    # between the groups. If one network has a non-finite number, 0 times this number would be NaN in another network.
     for module in net.modules():
         if isinstance(module, nn.modules.conv._ConvNd):
             module.register_forward_pre_hook(lambda _, inputs: (_Finite.apply(inputs[0], False),))  # type: ignore[no-untyped-call]

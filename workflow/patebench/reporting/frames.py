@@ -381,9 +381,10 @@ def _hashable(value: Any) -> Any:
 
 
 def _without_balanced(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Return `frame` without balanced accuracy and recall in rows whose accuracy alone does not mislead.
+    """Return `frame` without balanced accuracy and recall in rows whose classes are nearly balanced.
 
-    In these rows, classes are nearly balanced (see `is_unbalanced`), and the two columns become missing values.
+    In these rows, accuracy alone does not mislead (see `is_unbalanced`). Balanced accuracy and recall become missing
+    values.
     """
     import numpy as np
 

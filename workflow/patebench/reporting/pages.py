@@ -41,7 +41,8 @@ VERDICTS = "verdicts"
 #: Maximum number of rows of a table that the page shows unfolded: `SHORT_TABLE` for tables with `folded`, `LONG_TABLE`
 #: for other tables.
 SHORT_TABLE, LONG_TABLE = 4, 12
-#: Maximum number of rows of a folded table that is shown when the page is printed.
+#: Maximum number of rows of a folded table that appears when the page is printed. Tables of measured verdicts are
+#: folded if they have more rows.
 BRIEF = 40
 #: Maximum number of rows of a table on the page; the files next to the page contain all rows.
 MOST_ROWS = 600
@@ -90,7 +91,7 @@ MEANINGS = {
 
 #: Form of the configuration on the page.
 _YAML: Any = {"sort_keys": False, "allow_unicode": True, "default_flow_style": None, "width": 100}
-#: Cells that are shown as a coloured chip, with the class of its colour.
+#: Text of a table cell → CSS class of the coloured chip in which the page shows the text.
 _CHIPS: dict[str, str] = {
     **dict.fromkeys(("yes", "holds", Verdict.REPRODUCED, Verdict.BETTER), "yes"),
     **dict.fromkeys(("no", "violated", "disagrees", Verdict.UNSOUND, Verdict.SHORT), "no"),

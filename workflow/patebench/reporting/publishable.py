@@ -65,9 +65,14 @@ class Student:
 class Release:
     """Released labels with all facts that may be published.
 
-    `labels` contains a class, or `NO_ANSWER`, per query. `facts` is the metadata of the file of labels, and `pool` that
-    of the public pool. `bounds` are the bounds on the ε of the labels. `protection` is the unit that ε protects, as
-    text.
+    Attributes
+    ----------
+    labels : one class per query, or `NO_ANSWER`.
+    facts : metadata of the file of labels.
+    bounds : bounds on the ε of the labels.
+    protection : unit that ε protects in addition to one teacher's shard, as text; None to state the shard alone.
+    pool : metadata of the public pool.
+    students : students that learnt from the labels.
     """
 
     labels: Sequence[int]
@@ -90,7 +95,7 @@ class Release:
     def own_bounds(self) -> list[Bound]:
         """Return the publishable bounds on the ε of this release alone, smallest first.
 
-        The ledger of a data set also gives a bound on the total ε of all its releases; it is left out.
+        The bound by the accountant `LEDGER` is left out, because it covers all releases of the data set together.
         """
         own = (bound for bound in self.bounds if bound.publishable and bound.accountant != LEDGER)
         return sorted(own, key=lambda bound: (bound.epsilon, bound.accountant, bound.conversion))

@@ -25,7 +25,8 @@ log = logging.getLogger("patebench")
 
 #: Number of least confident samples per query that `unsure_prototypes` clusters: Zhdanov's β.
 _CANDIDATES = 10
-#: Experts are unconfident of a sample if its best class scores below CANDIDATE and at least OTHERS others above OTHER.
+#: Experts are unconfident of a sample if its largest score is below CANDIDATE, and at least OTHERS of its other scores
+#: are above OTHER.
 CANDIDATE, OTHER, OTHERS = 0.9, 0.1, 4
 #: Number of pairs per batch, number of steps and learning rate for Siamese networks.
 BATCH, STEPS, LEARNING_RATE = 64, 300, 1e-3
@@ -77,11 +78,12 @@ def prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.i
 def unsure_prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
     """Return the pool positions of `queries` typical samples among the least confident unqueried samples.
 
-    Confidence is the student's highest class probability. The method follows Zhdanov 2019, *Diverse mini-batch active
-    learning*. k-means clusters the 10 · `queries` least confident samples, each with the weight 1 − confidence. Each
-    query is the sample nearest to the mean of a cluster. The least confident samples alone would often be
-    near-duplicates or outliers. Such queries get few votes if private records vote on their nearest query, so noise
-    hides their labels. `seed` is not used.
+    The method follows Zhdanov 2019, *Diverse mini-batch active learning*. The confidence of a sample is the student's
+    highest class probability for it. k-means clusters the 10 · `queries` least confident samples, each with the weight
+    1 − confidence. Each query is the sample nearest to the mean of a cluster.
+
+    Without clusters, many of the queries would be near-duplicates or outliers. If private records vote on their nearest
+    query, an outlier gets few votes, and noise hides its label. `seed` is not used.
     """
     features, predictions = state.features, state.predictions
     assert features is not None
@@ -145,9 +147,10 @@ def expert_scores(state: AcquisitionState, samples: NDArray[np.intp], seed: int)
 def siamese(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
     """Return the pool positions of `queries` unqueried images, least similar to labelled images and to each other.
 
-    The images are chosen one by one (`farthest`), since an image similar to a labelled one need not be queried. A
-    Siamese network learns whether two random views show the same image, and estimates the similarity (PATE 2017,
-    Appendix C.2, first attempt; Bromley et al. 1993, Koch 2015). Raises PatebenchError if the samples are not images.
+    A Siamese network estimates the similarity of two images: it is trained to decide if two random views show the same
+    image (PATE 2017, Appendix C.2, first attempt; Bromley et al. 1993, Koch 2015). The images are chosen one by one
+    (`farthest`), since an image similar to a labelled one need not be queried. Raises PatebenchError if the samples are
+    not images.
     """
     import torch
 

@@ -1,16 +1,17 @@
 """Consistency under strong augmentation, after FixMatch (Sohn et al. 2020), made robust to wrong labels.
 
 The EMA of the student's weights (a mean teacher, Tarvainen & Valpola 2017) predicts labels for weakly augmented samples
-of the pool (weak views). Where the EMA is confident, the student learns its label on a strong view. The confidence
-threshold falls during training, because the EMA becomes right about most samples, and those below the threshold would
-never be learnt. On large pools, labels that look wrong are removed first (`cleaned`).
+of the pool (weak views). If the EMA is confident about a sample, the student learns the predicted label on a strongly
+augmented view of the sample. The confidence threshold falls during training. The EMA becomes right about most samples,
+but with a constant threshold, the student would never learn from samples about which the EMA is unsure. On large pools,
+labels that look wrong are removed first (`cleaned`).
 
 If records voted on clusters of the pool and the noisy counts were released as a table, `trainer_in_clusters` uses all
 counts. It scales the EMA's predictions in each cluster so that their mean moves towards the class shares in the
-cluster's row (`ClusterAlignment`). A cluster with 90 % of its votes for one class and 10 % for another then teaches
-both, although its query has only one label. The weights of table and labels fall during training, because the EMA's
-prediction for a sample is more often right than the label of its cluster. The table is public, so this costs no
-privacy.
+cluster's row (`ClusterAlignment`). For example, a cluster with 90 % of its votes for one class and 10 % for another
+teaches both classes, although its query has only one label. The weights of the table and of the labels fall during
+training, because the EMA's prediction for a sample is more often right than the label of its cluster. The table is
+public, so its use costs no privacy.
 """
 
 import math
@@ -39,10 +40,11 @@ from patebench.students.semi_supervised import (
 
 #: Divisor of the number of epochs for students that clean the labels.
 _CLEANING_SPEED_UP = 5
-#: A count is above the noise if it exceeds `_ABOVE_NOISE` standard deviations; others are set to `_FLOOR` of one. Only
-#: rows in which one class has at least the share `_PURE` label their query: in a mixed cluster, it may have another.
-#: `_CLUSTER_DECAY` is the decay, per sample, of a cluster's mean prediction. Table and labels count until the share
-#: `_FADE` of the training. All were chosen with true labels of MNIST, seeds 0 and 2 to 4.
+#: Settings for tables of counts, chosen with true labels of MNIST (seeds 0 and 2 to 4). Let σ be the standard deviation
+#: of the noise on a count. Counts of at most `_ABOVE_NOISE` · σ are replaced by `_FLOOR` · σ. A query keeps its label
+#: only if one class has at least the share `_PURE` of its row, because the query of a mixed cluster may have another
+#: class. `_CLUSTER_DECAY` is the decay, per sample, of the moving average of the predictions in a cluster. The weight
+#: of table and labels reaches 0 after the share `_FADE` of the training.
 _ABOVE_NOISE, _FLOOR, _PURE, _CLUSTER_DECAY, _FADE = 3.0, 0.1, 0.9, 0.97, 0.6
 
 
@@ -210,8 +212,8 @@ _IMPROBABLE = 0.1
 #: Largest share of labels that `cleaned` removes. If more labels are improbable, the judging students have learnt too
 #: little, and all labels are kept.
 _MOST = 0.25
-#: Smallest share of labels that `cleaned` removes. If fewer labels are improbable, they mostly belong to rare samples,
-#: which may have only one label, and the few wrong ones do little harm, so all labels are kept.
+#: Smallest share of labels that `cleaned` removes. If fewer labels are improbable, all labels are kept: most improbable
+#: labels then belong to rare samples, which may have only one label, and the few wrong labels do little harm.
 _LEAST = 0.05
 
 

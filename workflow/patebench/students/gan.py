@@ -1,13 +1,16 @@
 """The student of PATE 2017: a semi-supervised GAN (Salimans et al. 2016, *Improved techniques for training GANs*).
 
 The discriminator assigns samples to k classes or to "generated". Released labels teach it the classes, and the pool
-shows it real samples. The generator matches the mean of the discriminator's features on the pool (feature matching).
-Networks are fully connected for tables and grey images, 1000-500-250-250-250 as for MNIST in the paper, and
+shows it real samples. The generator learns to match the mean of the discriminator's features on the pool (feature
+matching). Networks are fully connected for tables and grey images, 1000-500-250-250-250 as for MNIST in the paper, and
 convolutional for colour images, as for SVHN in the paper. Images have values in [0, 1].
 
-Three additions compensate for less data and training time: the papers used six times as many samples or hours. Real
-images are seen in random views. The weights have an EMA. The discriminator must agree with the EMA where the EMA is
-confident, after the consistency term of Wei et al. 2018 (*Improving the improved training of Wasserstein GANs*).
+The papers used six times as many samples, or six times as many hours of training. Three additions make up for this:
+
+- the discriminator sees real images in random views;
+- predictions use an EMA of the weights;
+- the discriminator must agree with the EMA on samples about which the EMA is confident, after the consistency term of
+  Wei et al. 2018 (*Improving the improved training of Wasserstein GANs*).
 """
 
 import math
@@ -243,8 +246,8 @@ class GANTrainer(PoolTrainer):
     def _take_step(self, network: int, output: Tensor, gradient: Tensor | None = None) -> None:
         """Take an optimiser step of the discriminator (`network` 0) or of the generator (`network` 1).
 
-        Without `gradient`, `output` is the loss to minimise. With `gradient`, `output` is what the network computed,
-        and `gradient` is the derivative of the loss with respect to `output`.
+        If `gradient` is None, `output` is the loss to minimise. Otherwise `output` is the result of the network, and
+        `gradient` is the derivative of the loss with respect to `output`.
         """
         optimiser = self.optimisers[network]
         optimiser.zero_grad(set_to_none=True)

@@ -15,7 +15,8 @@ from patebench.core.fields import Parameters, Text, Whole, blamed_on_key, known_
 from patebench.models import MODELS, RECIPES, on_features, on_queries
 from patebench.students import STUDENTS, refuse_choice
 
-#: Function that returns public features (samples, features) of samples (samples, …), similar ones for similar samples.
+#: Function that maps samples (samples, …) to public features (samples, features). Similar samples have similar
+#: features.
 Features = Callable[[NDArray[Any]], NDArray[np.floating]]
 
 
@@ -29,8 +30,8 @@ class NoisyTable:
     queries : (queries,) positions of the queries in the pool
     variance : variance of the noise on each count
     records : number of private records that voted
-    neighbours : number of nearest queries on which each record voted; None if it voted only on the query of its cell,
-        the part of the pool around one query (`features.cells`)
+    neighbours : number of nearest queries on which each record voted; None if each record voted on one query, that of
+        its cell (the part of the feature space around one query; see `features.cells`)
     weighted : True if each record voted on all queries, with weights
     """
 

@@ -24,7 +24,7 @@ from patebench.students.interface import StudentConfig, StudentData
 
 #: Minimum number of samples of a large pool.
 LARGE = 2000
-#: Decay of the moving average of the predictions' mean, batch by batch, in `DistributionAlignment`.
+#: Decay per batch of the moving average of the mean prediction, in `DistributionAlignment`.
 _GUESS_DECAY = 0.99
 #: Number of views, in addition to the image itself, that a prediction averages (test-time augmentation).
 _VIEWS = 5
@@ -134,9 +134,9 @@ def class_shares(counts: Tensor) -> Tensor:
 
     Labels are few, so most of the difference between counts is chance. The estimate is therefore a weighted mean of the
     observed shares and equal shares. The weight of the observed shares is max(0, 1 − (classes − 1)/χ²), where χ² is
-    Pearson's statistic of `counts`; chance alone gives it a mean of classes − 1. This is the positive-part estimator of
-    James & Stein (Efron & Morris 1975, *Data analysis using Stein's estimator and its generalizations*). Without
-    labels, all shares are equal.
+    Pearson's statistic of `counts` against equal shares. If classes are equally frequent, χ² has the mean classes − 1.
+    This is the positive-part estimator of James & Stein (Efron & Morris 1975, *Data analysis using Stein's estimator
+    and its generalizations*). Without labels, all shares are equal.
     """
     classes, equal = len(counts), counts.sum() / len(counts)
     chi_squared = (counts - equal).square().sum() / equal

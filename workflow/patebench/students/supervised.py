@@ -1,10 +1,10 @@
 """Students that learn from labelled samples alone: from labels as they are, or with a model of their noise.
 
-`trainer` fits any learner. `noise_aware` maximises the likelihood of the release. Under local mechanisms, and where
-noisy counts are released, this likelihood is public (`StudentData.log_likelihood`). For other mechanisms, the
-likelihood depends on the private counts. Then the share of wrong labels is estimated from the released labels alone, by
-cross-validation (after Northcutt et al. 2021, *Confident learning*), and the loss is corrected as in Patrini et al.
-2017 (*Making deep neural networks robust to label noise*), section 4.2.
+`trainer` fits any learner to the labels as they are. `noise_aware` maximises the likelihood of the release. This
+likelihood is public (`StudentData.log_likelihood`) under local mechanisms, and if noisy counts are released. For other
+mechanisms, the likelihood depends on the private counts. The share of wrong labels is then estimated from the released
+labels alone, by cross-validation (after Northcutt et al. 2021, *Confident learning*), and the loss is corrected as in
+Patrini et al. 2017 (*Making deep neural networks robust to label noise*), section 4.2.
 """
 
 from collections.abc import Callable
@@ -109,10 +109,10 @@ def model_and_recipe(data: StudentData, config: StudentConfig) -> tuple[str, str
 def noise_aware(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
     """Return a trainer that fits the network of `config` by maximum likelihood of the noisy release.
 
-    The log-likelihood is `data.log_likelihood`. If it is None, the share of wrong labels is estimated from the labels
-    (`wrong_label_rate`), and the likelihood of labels that are wrong at this rate is used. The trainer's settings state
-    "channel": "public" in the first case; in the second, "channel": "estimated" and the estimate as "wrong labels".
-    Raises PatebenchError for a model that is not a network.
+    The log-likelihood is `data.log_likelihood` if this is not None; the trainer's settings then state "channel":
+    "public". Otherwise, the share of wrong labels is estimated from the labels (`wrong_label_rate`), and the likelihood
+    of labels that are wrong at this rate is used. The settings then state "channel": "estimated", and the estimate as
+    "wrong labels". Raises PatebenchError for a model that is not a network.
     """
     model, recipe = model_and_recipe(data, config)
     network = require_network(make_learner(model, recipe, classes=data.classes, epochs=config.epochs), model)

@@ -1,10 +1,11 @@
 """Students for photographs: networks that learn the pool's class probabilities from a regression of the noisy table.
 
 The regression (`table_regression.py`) uses fixed features and predicts class probabilities for every sample of the
-pool. A network learns these (distillation; Hinton et al. 2015) from shifted and mirrored images. It cannot learn the
-regression's errors on single images, so it is more accurate than the regression. `trainer` trains a small convolutional
-network, and `finetuning` all layers of EfficientNet-Lite0, which was trained on ImageNet. ImageNet, the pool and the
-table are public, so this costs no privacy.
+pool. A network learns these probabilities (distillation; Hinton et al. 2015) from shifted and mirrored images. The
+network cannot learn the regression's errors on single images, so the network is more accurate than the regression.
+
+`trainer` trains a small convolutional network. `finetuning` trains all layers of EfficientNet-Lite0, which was
+pretrained on ImageNet. ImageNet, the pool and the table are public, so the networks cost no privacy.
 """
 
 from copy import deepcopy
@@ -28,7 +29,8 @@ from patebench.students.supervised import NetworkTrainer
 from patebench.students.table_regression import fitted
 
 _RECIPE = replace(PLAIN, learning_rate=3e-3, batch=64)
-#: Target for the number of images seen in training, and the least and largest number of passes.
+#: Target for the number of images seen in training, and smallest and largest number of epochs. The number of epochs is
+#: the target divided by the size of the pool, limited to this range.
 _LOOKS, _LEAST, _MOST = 180_000, 10, 60
 #: Largest shift of a batch, in whole pixels: fractional shifts blur images, and batch normalisation would then learn
 #: the statistics of blurred ones.
@@ -38,7 +40,8 @@ _WIDTHS = (32, 64, 128)
 _FINETUNING = replace(PLAIN, learning_rate=5e-4, batch=64, epochs=6, weight_decay=0.05)
 #: Width and height of the enlarged images for the pretrained network, in pixels.
 _SIDE = 96
-#: Share of the network's own predictions in a target, and weight of the newest prediction in their mean.
+#: Weight of the network's averaged predictions in a target (the rest is the regression), and weight of the newest
+#: prediction in this moving average.
 _OWN, _NEWEST = 0.5, 0.4
 #: Mean and standard deviation of grey levels in standardised images, for the pretrained network's first layer.
 _MEAN, _SPREAD = 127.0, 64.0

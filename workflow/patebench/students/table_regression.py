@@ -1,19 +1,21 @@
 """Learn a linear student from a whole table of noisy counts, by regression of the table on votes of the public pool.
 
-The student is a matrix W (features, classes): a sample with features f has the class probabilities s + Wᵀf, where s are
-the shares of the k classes.
+The student gives a sample with features f the class probabilities s + Wᵀf. The vector s (classes,) contains the class
+shares of the private records. The matrix W (features, classes) is learnt as follows.
 
-Let v (queries,) be the votes of one of n private records. The table minus n times the mean of v·sᵀ then has the
-expectation n·A·W, where A (queries, features) is the mean of v·fᵀ. A is computed from the public pool, whose samples
-could vote like records. So W follows from the table alone, by least squares on n·A (sufficient statistics with noise,
-as in Foulds et al. 2016).
+- n is the number of private records, k the number of classes, and v (queries,) the votes of one record.
+- A (queries, features) is the mean of v·fᵀ. Samples of the public pool can vote like records, so A is computed from the
+  pool.
+- The table (queries, classes) minus n times the mean of v·sᵀ has the expectation n·A·W. So W follows from the table
+  alone, by least squares on n·A (sufficient statistics with noise, as in Foulds et al. 2016).
+- The error of a column of the table is N(0, σ²·I + c·Σ). Here σ² is the variance of the noise, and Σ (queries, queries)
+  is n/k times the covariance of v.
+- The prior of a row of W is N(0, τ²·d²ᵖ·I), where d is the standard deviation of the row's feature.
+- c, p and τ maximise the evidence (MacKay 1992).
 
-A column of the table has the error N(0, σ² + c·Σ), where σ² is the variance of the noise, and Σ is n/k times the
-covariance of v. The prior of a row of W is N(0, τ²·d²ᵖ), where d is the standard deviation of its feature. c, p and τ
-maximise the evidence (MacKay 1992). All of this is public.
-
-If votes have weights, f are the coordinates of a vote along the principal axes (`Directions.along`), and A follows from
-their second moment. Derivation: docs/explanation/proofs-systems.md, "Regression of a table".
+All of these numbers are public. If votes have weights, f are the coordinates of a vote along the principal axes
+(`Directions.along`), and A follows from the second moment of these coordinates. Derivation:
+docs/explanation/proofs-systems.md, "Regression of a table".
 """
 
 from collections.abc import Iterator
@@ -31,7 +33,8 @@ from patebench.students.supervised import LogProbabilities, OneStepTrainer
 
 Array = NDArray[np.float64]
 
-#: Values tried for c (1: the error of a sample of n records alone; see `_largest_factor`), for p, and for ln τ².
+#: Values tried for c, p and ln τ². With c = 1, the error is that of a random sample of n records (`_largest_factor`
+#: limits c).
 _ERRORS, _POWERS, _VARIANCES = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0), (0.0, 0.5, 1.0), np.arange(-14.0, 14.0, 0.5)
 #: Values tried for p if votes have weights: spreads differ more between axes than between features.
 _POWERS_OF_AXES = (*_POWERS, 1.5, 2.0, 3.0)
@@ -117,8 +120,9 @@ def candidates(
 
 def _largest_factor(records: int, samples: int) -> float:
     """Return the largest value to try for c, the factor of the votes' covariance in the table's error (see module)."""
-    # Class variation that features do not explain adds at most 1, and the difference between the covariances of records
-    # and pool at most 1 + n/N. With a larger factor, error alone could explain a table of few records.
+    # The error has three causes. Features do not determine classes, which contributes at most 1 to c. Records are a
+    # random sample, and A is a mean over a pool of N samples; these two contribute at most 1 + n/N together. With a
+    # larger c, the error alone could explain a table of few records.
     return 2 + records / samples
 
 

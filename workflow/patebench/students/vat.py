@@ -1,8 +1,8 @@
 """Virtual adversarial training with entropy minimisation (Miyato et al. 2018), the student of Scalable PATE for SVHN.
 
-The student learns predictions that do not change within a ball around each sample, in the direction of the largest
-change. One power iteration finds this direction. Samples are seen in strong views, as Miyato et al. move and flip
-images.
+The student learns predictions that are stable around each sample. The training moves a sample by a fixed distance in
+the adversarial direction, in which the prediction changes most. One power iteration finds this direction. Samples are
+seen in strong views; Miyato et al. also augment images, by shifts and flips.
 """
 
 import math

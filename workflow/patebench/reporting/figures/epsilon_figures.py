@@ -67,11 +67,12 @@ def _title(families: dict[tuple[Any, ...], str], panel: tuple[Any, ...]) -> str:
 
 
 def _select_panels(bounds: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of `bounds` for the panels that are drawn, at most `_MOST`.
+    """Return the rows of `bounds` for the panels that are drawn.
 
-    If `bounds` has more panels, one noise setting is kept for each ensemble, mechanism and δ: the setting whose
-    worst-case ε for all queries is nearest to 1 on a logarithmic scale. Of the kept panels, the `_MOST` with ε nearest
-    to 1 are drawn. If there is no worst-case bound, all rows are returned.
+    If `bounds` has at most `_MOST` panels, or no worst-case bound, all rows are returned. Otherwise, panels are
+    compared by the distance of their worst-case ε for all queries to 1, on a logarithmic scale. First, the noise
+    setting with the smallest distance is kept for each ensemble, mechanism and δ. Then the `_MOST` panels with the
+    smallest distance are selected.
     """
     if len(distinct(bounds, _PANEL)) <= _MOST:
         return bounds

@@ -183,7 +183,7 @@ def build_audit(records: Records, published: Published) -> pd.DataFrame:
     audits = records.audits.assign(rank=records.audits["verdict"].map(ranks).astype("float64"))
     of_kind = {kind: audits["kind"] == kind for kind in Kind}
     methods = audits["label"].where(of_kind[Kind.AUDITED_LOWER])
-    # Per column: the rows that it summarises, their values, and how the values of one setting are aggregated.
+    # {column: (rows that the column summarises, name of their values, aggregate of the values of one setting)}
     columns = {str(kind): (of_kind[kind], "epsilon", "min") for kind in _STATED}
     for method in sorted(methods.dropna().unique(), key=natural_key):
         columns[f"{_FOUND}{method}"] = (methods == method, "epsilon", "max")
