@@ -131,10 +131,16 @@ def record_votes(
 ) -> NDArray[np.integer]:
     """Return the vote matrix (teachers, queries), in which each teacher votes with the labels of its records.
 
-    `teacher`, `query` and `label` (records,) are the teacher, the query and the label of each record, and `shape` is
-    (teachers, queries). If several records of a teacher have the same query, the teacher votes for their most frequent
-    label, or the lowest one in a tie. A teacher without records for a query abstains. A row depends only on the records
-    of its teacher.
+    If several records of a teacher have the same query, the teacher votes for their most frequent label, or the lowest
+    one in a tie. A teacher without records for a query abstains. A row depends only on the records of its teacher.
+
+    Parameters
+    ----------
+    teacher : (records,) index of the teacher of each record
+    query : (records,) index of the query on which each record votes
+    label : (records,) label of each record
+    shape : numbers of teachers and of queries
+    classes : number of classes
     """
     result = np.full(shape, ABSTAINED, dtype=np.min_scalar_type(-classes))
     index = (teacher.astype(np.int64) * shape[1] + query) * classes + label

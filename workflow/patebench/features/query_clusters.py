@@ -75,11 +75,15 @@ def nearest_samples(distance: NDArray[np.floating]) -> NDArray[np.intp]:
 
 @dataclass(frozen=True)
 class Clustering:
-    """Expected numbers of votes if the pool is divided into `clusters` clusters and each cluster is one query.
+    """Expected numbers of votes if the pool is divided into clusters and each cluster is one query.
 
-    `fewest_votes` is the expected number of votes of the smallest cluster, and `median_votes` the median over clusters.
-    `hidden` is the share of the pool in clusters with fewer than `LEAST_VOTES` · σ expected votes, where noise often
-    hides the label. σ is the standard deviation of the noise on a count.
+    Attributes
+    ----------
+    clusters : number of clusters
+    fewest_votes : expected number of votes of the smallest cluster
+    median_votes : median over the clusters of the expected number of votes
+    hidden : share of the pool in clusters with fewer than `LEAST_VOTES` · σ expected votes, where noise often hides the
+        label. σ is the standard deviation of the noise on a count
     """
 
     clusters: int
@@ -90,13 +94,17 @@ class Clustering:
 
 @dataclass(frozen=True)
 class Choice:
-    """Result of `choose`: the number of `clusters` to query, and the clusterings that were compared.
+    """Result of `choose`: the number of clusters to query, and the clusterings that were compared.
 
-    `looked_at` are the compared clusterings, in ascending number of clusters. A clustering is acceptable if noise hides
-    few labels: its `hidden` is at most `HIDDEN`. If some clustering is acceptable, `enough` is True, and `clusters` is
-    the largest number of clusters of an acceptable one. Otherwise, `enough` is False, and `clusters` is the smallest
-    number compared. `teachers` is the number of teachers with one vote each, and `sigma` the standard deviation of the
-    noise on a count.
+    A clustering is acceptable if noise hides few labels: its `hidden` is at most `HIDDEN`.
+
+    Attributes
+    ----------
+    clusters : largest number of clusters of an acceptable clustering; if there is none, the smallest number compared
+    enough : True if a clustering is acceptable
+    teachers : number of teachers, each with one vote
+    sigma : standard deviation of the noise on a count
+    looked_at : compared clusterings, in ascending number of clusters
     """
 
     clusters: int
@@ -138,13 +146,13 @@ def _measure_clustering(features: NDArray[np.floating], clusters: int, teachers:
 class QueryClusters:
     """Sizes of the clusters of the pool around the queries, and the nearness of each pair of clusters.
 
-    `sizes` (queries,) is the share of the pool in each cluster. `nearness` (queries, queries) is between 0 and 1. For
-    clusters A and B, it is the mean of two shares: of the samples of A whose second nearest cluster is B, and of the
-    samples of B whose second nearest cluster is A.
-
-    If queries are selected in rounds, clusters of later rounds take samples from earlier clusters. `put` (queries,) is
-    the share of the pool that each cluster had in the round in which teachers voted on its query. None means that the
-    shares equal `sizes`.
+    Attributes
+    ----------
+    sizes : (queries,) share of the pool in each cluster
+    nearness : (queries, queries) nearness of clusters A and B, from 0 to 1. It is the mean of two shares: of the
+        samples of A whose second nearest cluster is B, and of the samples of B whose second nearest cluster is A
+    put : (queries,) share of the pool that each cluster had in the round in which teachers voted on its query. In later
+        rounds, new clusters take samples from earlier clusters. None means that the shares equal `sizes`
     """
 
     sizes: Array

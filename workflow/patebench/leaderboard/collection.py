@@ -307,8 +307,8 @@ def _model_entry(row: Mapping[str, str], config: Mapping[str, Any], paper: Paper
 def _noisy_sums(row: Mapping[str, str]) -> GaussianComposition | None:
     """Return the composition of all noisy sums in the training of a PET-DL student; None if `row` states no noise.
 
-    `row` is the student's row in a table of a run in results/reference. The ε of the student's form of PET-DL must be
-    proved.
+    `row` is the student's row in a table of a run in results/reference. The student must have a sound form of PET-DL,
+    for which an ε is proved.
     """
     if not row.get("noise"):
         return None

@@ -22,7 +22,7 @@ _SHA256 = {
     2: "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
 }
 
-#: Groups of blocks: kernel size, stride of the first block, and expansion.
+#: Kernel size, stride of the first block, and expansion factor of the channels, for each group of blocks.
 _GROUPS = ((3, 1, 1), (3, 2, 6), (5, 2, 6), (3, 2, 6), (5, 1, 6), (5, 2, 6), (3, 1, 6))
 #: Channels and number of blocks of each group, by version.
 _WIDTHS = {0: (16, 24, 40, 80, 112, 192, 320), 2: (16, 24, 48, 88, 120, 208, 352)}

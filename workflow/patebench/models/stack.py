@@ -53,12 +53,15 @@ def stackable(net: nn.Module) -> bool:
 class Stack:
     """Networks that are trained together, one for each of `shards` and `seeds`.
 
-    All networks have the architecture and recipe of `template`. All shards must have the same number of training steps;
-    otherwise ValueError is raised.
-
-    `shown` are the positions of the networks for which the methods return results, by default all. The networks at all
-    other positions are placeholders, trained on dummy samples. With placeholders, the number of networks in a stack
-    does not depend on the sizes of shards, which may be private.
+    Parameters
+    ----------
+    template : network whose architecture and recipe all networks have
+    shards : samples and labels of each network. All shards must have the same number of training steps; otherwise
+        ValueError is raised
+    seeds : seed of each network
+    shown : positions of the networks for which the methods return results; None for all. Networks at other positions
+        are placeholders, trained on dummy samples. With placeholders, the number of networks in a stack does not depend
+        on the sizes of shards, which may be private
     """
 
     def __init__(

@@ -222,9 +222,19 @@ def over_seeds(
 ) -> "pd.DataFrame":
     """Return mean and sample standard deviation over the seeds, one row per combination of the columns `by`.
 
-    The result has the columns `by`, `seeds` (the number of seeds), and `<value>_mean` and `<value>_std` for each column
-    in `values`. The deviation of a single seed is NaN. A column of recalls has a mean only (`mean_recall`). Columns
-    named by `further` contain another aggregate: `epsilon_max=("epsilon", "max")` is the largest value of `epsilon`.
+    Parameters
+    ----------
+    frame : records with a column `seed`.
+    by : names of the columns that identify a setting.
+    values : names of the columns to average.
+    further : additional aggregates by name of their column. For example, `epsilon_max=("epsilon", "max")` adds the
+        largest value of `epsilon`.
+
+    Returns
+    -------
+    Frame with the columns `by`, `seeds` (the number of seeds), `<value>_mean` and `<value>_std` for each of `values`,
+    and the columns of `further`. The deviation of a single seed is NaN. A column of recalls has a mean only
+    (`mean_recall`).
     """
     import numpy as np
     import pandas as pd

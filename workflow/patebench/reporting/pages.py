@@ -151,9 +151,10 @@ def render(
 def _sections(
     figures: Sequence[dict[str, Any]], tables: Sequence[dict[str, Any]], papers: pd.DataFrame | None
 ) -> list[dict[str, Any]]:
-    """Return the sections of the page that are not empty, in order, each with its figures and tables, for the template.
+    """Return the sections of the page in order, each with its figures and tables, in the form that the template needs.
 
-    `papers` is the table `papers`, from which each paper gets a sentence on its verdicts.
+    Empty sections are left out, except for "accounting". `papers` is the table `papers`, from which each paper gets a
+    sentence on its verdicts.
     """
 
     def part(place: str, title: str, **more: Any) -> dict[str, Any]:

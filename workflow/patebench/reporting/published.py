@@ -188,7 +188,10 @@ class Published:
         return list(points.values())
 
     def spent(self, value: Value) -> float | None:
-        """Return the ε that the paper prints in the same table row as the accuracy `value`; None if there is none."""
+        """Return the ε that the paper prints in the same table row as the accuracy `value`; None if there is none.
+
+        The ε is the quantity "epsilon" or, if the row has none, "epsilon_chosen".
+        """
         epsilon = self.lookup("epsilon", **value._place)
         return self.lookup("epsilon_chosen", **value._place) if epsilon is None else epsilon
 

@@ -1,6 +1,7 @@
-"""Rows: the results of a run as JSON for other programs, one row per setting of a method and δ, over all seeds.
+"""Rows: the results of a run as JSON for other programs.
 
-`Rows` is the format of the file, and `schema` returns its JSON schema.
+A row summarises one setting of a method at one δ over all seeds. `Rows` is the format of the file, and `schema` returns
+its JSON schema.
 """
 
 import json

@@ -141,8 +141,12 @@ def panels(
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure with one panel per title, and the axes of its panels.
 
-    If `sharey`, panels share the vertical axis. `per_row` is the number of panels in a row; 0 means 2, or 3 for more
-    than 4 panels. `alone` is the width and height in inches of a figure with a single panel.
+    Parameters
+    ----------
+    titles : titles of the panels.
+    sharey : True if all panels have the same vertical axis.
+    per_row : number of panels in a row; 0 for the default, which is 2 for up to 4 panels and 3 for more.
+    alone : width and height in inches of a figure with a single panel.
     """
     columns = min(per_row or (3 if len(titles) > 4 else 2), len(titles))
     rows = -(-len(titles) // columns)

@@ -55,8 +55,9 @@ def prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.i
     """Return the pool positions of `queries` typical samples: the centres of large clusters without an earlier query.
 
     The method follows Hacohen et al. 2022, *Active learning on a budget: opposite strategies suit high and low
-    budgets*. k-means divides the pool's features into as many clusters as there are earlier and new queries. Of the
-    clusters without an earlier query, the largest are chosen; the sample nearest to the mean of each is queried.
+    budgets*. k-means divides the pool's features into clusters, one for each earlier and each new query. Clusters that
+    contain an earlier query are left out. From each of the `queries` largest of the other clusters, the sample nearest
+    to the mean is queried.
 
     With few labels, typical samples teach more than uncertain ones. Teachers also agree on typical samples, so noise
     changes fewer labels. The pool is public and clusters need no label, so this choice costs no privacy.

@@ -218,13 +218,14 @@ _LEAST = 0.05
 
 
 def cleaned(data: StudentData, train: Callable[[StudentData], Student]) -> StudentData:
-    """Return `data` without improbable labels, whose probability is below 0.1 for a student trained on other labels.
+    """Return `data` without improbable labels (probability below 0.1 for a student trained on other labels).
 
     Noise makes some labels wrong. Labels are divided into folds, stratified by class and drawn from torch's global
     generator. For each fold, `train` returns a student trained on the labels of all other folds. This student gives
-    each label of the fold a probability (cross-fitting after Northcutt et al. 2021, *Confident learning*). If less than
-    5 % or more than 25 % of the labels are improbable, all labels are kept. Labels of classes with fewer labels than
-    folds are always kept. A wrong label on which most teachers agree looks probable and is kept.
+    each label of the fold a probability (cross-fitting after Northcutt et al. 2021, *Confident learning*).
+
+    If less than 5 % or more than 25 % of the labels are improbable, no label is removed. Labels of classes with fewer
+    labels than folds are never removed. A wrong label on which most teachers agree looks probable, so it stays.
     """
     labelled, labels = data.labelled, data.labels[data.labelled]
     shuffled = torch.randperm(len(labelled)).numpy()

@@ -136,10 +136,10 @@ def _pool_votes(features: Array, table: NoisyTable) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """Least-squares problem: find W such that `products` · W ≈ `table`.
+    """Least-squares problem: find the matrix W for which `products` · W ≈ `table`.
 
-    Rows of `products` and `table` are not queries, but principal axes of the votes' covariance. Errors in different
-    rows are therefore independent.
+    Each row of `products` and `table` belongs to a principal axis of the votes' covariance, not to a query. Errors in
+    different rows are therefore independent.
     """
 
     products: Array  # n·A, rotated (axes, features)

@@ -109,9 +109,9 @@ def _legend_entries(bounds: pd.DataFrame, styles: dict[str, LineStyle]) -> dict[
 
 
 def _draw_panel(axis: Axes, bounds: pd.DataFrame, curves: pd.DataFrame, styles: dict[str, LineStyle]) -> None:
-    """Draw ε against the number of queries, with a marker per number of queries in `bounds` and lines through `curves`.
+    """Draw ε against the number of queries: `bounds` as markers, and `curves` as lines.
 
-    `curves` contains the same bounds as `bounds` at more numbers of queries. `styles` maps accountants to line styles.
+    `curves` contains the same bounds as `bounds`, at more numbers of queries. `styles` maps accountants to line styles.
     """
     stated, between = (over_seeds(frame, [*_LINE, "queries"], ["epsilon"]) for frame in (bounds, curves))
     infinite = []

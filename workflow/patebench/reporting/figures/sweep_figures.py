@@ -191,8 +191,8 @@ def draw_petdl_ablations(records: Records, published: Published) -> Figure:
 def _style_lines(panels: list[list[_Line]]) -> dict[str, LineStyle]:
     """Return {line label: line style} for the lines in `panels`.
 
-    Lines with the same form of PET-DL have the same style. If a panel compares numbers of teachers for one form, each
-    line label has a different style instead.
+    All lines of one form of PET-DL have the same style, unless a panel compares numbers of teachers for one form. In
+    this case, each line label has a style of its own.
     """
     forms = {words: line["form"].iloc[0] for lines in panels for words, _, line in lines}
     first = [[line["form"].iloc[0] for _, usual, line in lines if usual] for lines in panels]

@@ -404,8 +404,8 @@ def _published_pairs(published: Published, records: Records) -> pd.DataFrame:
 def _name_learners(pairs: Sequence[tuple[Value, float]]) -> list[str]:
     """Return a name for the learner of each pair (accuracy, ε) that a paper prints.
 
-    The name consists of the paper and the heading of the column that contains the accuracy. The name of the table is
-    added if tables of the paper print different accuracies under the heading at the same ε.
+    The name consists of the paper and the heading of the accuracy's column. If several tables of the paper have this
+    heading and print different accuracies at the same ε, the name also contains the table.
     """
     columns = [(value.source, value.column, value.mechanism) for value, _ in pairs]
     cells: dict[tuple[object, ...], set[float]] = {}
