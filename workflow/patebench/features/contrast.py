@@ -1,9 +1,9 @@
 """Learn contrastive features of the pool without labels: two views of a sample are similar, other samples are not.
 
 The methods are SimCLR (Chen et al. 2020, *A simple framework for contrastive learning of visual representations*) for
-images and SCARF (Bahri et al. 2022) for tables, whose views swap features between samples. With a hundred clusters of
-these features, 97 % of the samples of a pool of MNIST have the class of the central sample of their cluster; with
-clusters of pixels, 87 %.
+images and SCARF (Bahri et al. 2022) for tables, whose views swap features between samples. On a pool of MNIST divided
+into a hundred clusters, 97 % of the samples have the class of the central sample of their cluster. With clusters of
+pixels instead of these features, the share is 87 %.
 """
 
 from collections.abc import Mapping
@@ -115,7 +115,7 @@ def _train(net: nn.Module, x: Tensor, fill: float, report: Report) -> None:
 
 
 def nt_xent(pairs: Tensor) -> Tensor:
-    """Return SimCLR's loss NT-Xent: the cross-entropy of identifying, for each row, the other view of its sample.
+    """Return SimCLR's loss NT-Xent: the mean cross-entropy of finding, for each row, the other view of the same sample.
 
     Rows i and n + i of `pairs` (2n, features) are the two views of sample i. The candidates for a row are all other
     rows; their logits are cosines divided by `TEMPERATURE`.

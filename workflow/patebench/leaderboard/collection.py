@@ -221,10 +221,14 @@ def _making(run: str, manifest: Mapping[str, Any]) -> Making:
 def _student_entry(
     row: Mapping[str, str], audits: list[dict[str, str]], config: Mapping[str, Any], paper: Paper
 ) -> Entry | None:
-    """Return the entry of a student of a run in results/reference; None if the student has no worst-case ε.
+    """Return the entry of a student; None if the student has no worst-case ε.
 
-    `row` is the student's row in the table utility-privacy of the run, `audits` are the rows of the run's table of
-    audits, and `config` is the run's configuration. `paper` cites the run.
+    Parameters
+    ----------
+    row : the student's row in the table utility-privacy of a run in results/reference.
+    audits : rows of the run's table of audits.
+    config : the run's configuration.
+    paper : citation of the run.
     """
     if not row["worst_case_epsilon_mean"]:
         return None
@@ -369,10 +373,14 @@ def _options(name: str) -> dict[str, str]:
 
 
 def _data(row: Mapping[str, str], use: str, samples: int, config: Mapping[str, Any]) -> Data:
-    """Return the description of a model's private and public data for its entry.
+    """Return the private and public data of a model, as its entry states them.
 
-    `row` is the model's row in a table of a run in results/reference, and `config` is the run's configuration. `use`
-    describes how the public data are used, and `samples` is the number of public samples.
+    Parameters
+    ----------
+    row : the model's row in a table of a run in results/reference.
+    use : use of the public data, as text.
+    samples : number of public samples.
+    config : the run's configuration.
     """
     dataset, declared = row["dataset"], config.get("datasets", {}).get(row["dataset"], {})
     only = config.get("only") or list(config["experiments"])

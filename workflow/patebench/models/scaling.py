@@ -48,10 +48,10 @@ class Columns:
 class Standardise(nn.Module):
     """Module that standardises samples by the mean and standard deviation of the training samples `x`.
 
-    Both are computed per channel of images (samples, channels, height, width) or per feature of tables (samples,
-    features). For a teacher, `x` is the teacher's shard. The divisor of a channel or feature that is constant up to
-    rounding is at least 1. Results are clipped to ±`LIMIT`. Tables are computed in double precision, images in single
-    precision.
+    Mean and standard deviation are computed per channel of images (samples, channels, height, width), or per feature of
+    tables (samples, features). For a teacher, `x` is the teacher's shard. If a channel or feature is constant up to
+    rounding, its divisor is at least 1. Results are clipped to ±`LIMIT`. Tables are computed in double precision,
+    images in single precision.
     """
 
     mean: Tensor

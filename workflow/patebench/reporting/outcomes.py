@@ -98,7 +98,7 @@ def outcomes(records: Records) -> pd.DataFrame:
 
 
 def _uncovered(seeds: "pd.Series[Any]") -> str:
-    """Return, as text, the classes that no released label has in one or more seeds.
+    """Return the classes that have no released label in at least one seed, as text such as "“cat”, “dog”".
 
     `seeds` contains, per seed, the names of the classes without a released label.
     """
@@ -250,11 +250,15 @@ def _tightest(bounds: pd.DataFrame, kind: Kind) -> pd.DataFrame:
 def compared_bounds(records: Records) -> pd.DataFrame:
     """Return the bounds on the ε of released labels, with two reference values of ε for the same labels, seed and δ.
 
-    The column `worst_case_epsilon` is the smallest worst-case ε. The column `exact_epsilon` is the smallest ε that is
-    computed exactly for the votes. A column is NaN if there is no such bound.
-
     Labels of queries selected in rounds are left out. If the run has students, labels from which no student learns are
     left out too. The frame is cached and must not be changed.
+
+    Returns
+    -------
+    Frame with the columns of `Records.bounds` and these; a value is NaN if there is no such bound.
+
+    worst_case_epsilon : smallest worst-case ε.
+    exact_epsilon : smallest ε that is computed exactly for the votes.
     """
     by = [*SUBJECT, "seed"]
     records = records.of_whole_pool()

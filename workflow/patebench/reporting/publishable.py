@@ -88,7 +88,7 @@ class Release:
 
     @property
     def uncovered(self) -> list[str]:
-        """Return the names of the classes that none of the released labels has."""
+        """Return the names of the classes without a released label."""
         return uncovered(np.asarray(self.labels), self.pool["class_names"])
 
     @property

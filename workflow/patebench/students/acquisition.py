@@ -125,7 +125,7 @@ def unconfident(scores: NDArray[np.floating]) -> NDArray[np.bool_]:
 
 
 def expert_scores(state: AcquisitionState, samples: NDArray[np.intp], seed: int) -> NDArray[np.float64]:
-    """Return the probability (samples, classes) of each class for `samples`, estimated by the class's binary expert.
+    """Return the probabilities (samples, classes) that the binary experts give to their own classes for `samples`.
 
     `samples` are positions in the pool. The expert of a class is the model of `state.config`, trained on all labels
     released so far to distinguish this class from all others.
@@ -202,10 +202,15 @@ def farthest(
 ) -> NDArray[np.intp]:
     """Return `queries` positions among `candidates`, chosen one by one to be least similar to known images.
 
-    Known images are those at `labelled` and the candidates already chosen. Each choice is the candidate whose
-    similarity to the most similar known image is smallest. `labelled` and `candidates` are positions in the pool.
-    `network` maps rows of `features` (samples, features) for two images to their similarity, the logit that the images
-    are the same.
+    Known images are the labelled images and the candidates already chosen. Each choice is the candidate whose
+    similarity to the most similar known image is smallest.
+
+    Parameters
+    ----------
+    network : map from the features of two images to their similarity, the logit that the images are the same.
+    features : (samples, features) features of the pool.
+    labelled, candidates : positions of images in the pool.
+    queries : number of positions to return.
     """
     import torch
 

@@ -28,9 +28,9 @@ _BLOCK = 1_000
 def nearest_label(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
     """Return the trainer of a student that gives each sample the label of the nearest cluster mean.
 
-    The pool is divided into clusters, one per labelled sample: a cluster contains the samples nearest to this labelled
-    sample. Distances are between features (`data.features`) or, without features, between samples. The student is a
-    baseline without learning.
+    The pool is divided into one cluster per labelled sample. A cluster contains the samples that are nearer to its
+    labelled sample than to any other labelled sample. Distances are between features (`data.features`) or, without
+    features, between samples. The student is a baseline without learning.
     """
     features = data.features or _make_flattener(data.pool)
 

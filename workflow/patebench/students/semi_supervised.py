@@ -92,12 +92,17 @@ def model_for(data: StudentData, config: StudentConfig, *, large: str = "small-c
 def agreement_loss(
     logits: Tensor, ema_probabilities: Tensor, confident: float, confident_last: float, progress: float
 ) -> Tensor:
-    """Return the mean cross-entropy of the student's `logits` to confident predictions of its EMA (pseudo-labels).
+    """Return the mean cross-entropy of the student's logits to confident predictions of its EMA (pseudo-labels).
 
-    `logits` and `ema_probabilities` (samples, classes) are predictions for the same samples. The pseudo-label of a
-    sample is the likeliest class of `ema_probabilities` (as in FixMatch; Sohn et al. 2020). A sample has a loss of 0
-    unless the probability of this class is above a threshold. The threshold falls from `confident` to `confident_last`
-    as `progress`, the share of training steps taken, rises from 0 to 1. The mean is over all samples.
+    The pseudo-label of a sample is its likeliest class by the EMA (as in FixMatch; Sohn et al. 2020). A sample has a
+    loss of 0 unless the EMA's probability of this class is above a threshold. The mean is over all samples.
+
+    Parameters
+    ----------
+    logits : (samples, classes) logits of the student
+    ema_probabilities : (samples, classes) class probabilities by the EMA, for the same samples
+    confident, confident_last : threshold at the start and at the end of the training
+    progress : share of training steps taken, from 0 to 1
     """
     probability, label = ema_probabilities.max(1)
     sure = probability > confident + progress * (confident_last - confident)
@@ -147,9 +152,14 @@ def class_shares(counts: Tensor) -> Tensor:
 class PoolTrainer(ABC):
     """Base class of trainers that learn from the whole pool: batches, predictions by the EMA, and checkpoints.
 
-    `scale` is a function that scales samples for the network, and `fill` the value of pixels from outside an image in
-    random views. `steps` is the number of steps of the whole training. `parts` contains all modules, optimisers and
-    schedules that change in training, by name; the part "ema" is the student.
+    Attributes
+    ----------
+    model : name of the model
+    steps : number of steps of the whole training
+    parts : all modules, optimisers and schedules that change in training, by name; the part "ema" is the student
+    hyperparameters : settings of the method
+    scale : function that scales samples for the network
+    fill : value of pixels from outside an image in random views
     """
 
     recipe = "own"
