@@ -329,7 +329,7 @@ def expected_bounds(likely: Array, rare: Array, runs: float, confidence: float) 
     of_p = (1 - likely) / (runs * likely)
     of_q = (1 - rare) / (runs * np.maximum(rare, 1 / runs))
     z = float(ndtri(confidence)) / np.sqrt(np.maximum(of_p + of_q, 1e-300))
-    lower = likely * np.exp(-z * of_p)
+    lower = np.minimum(likely * np.exp(-z * of_p), 1.0)  # z is negative if the confidence is below 1/2
     upper = np.minimum((rare + np.where(rare * runs < 1, -math.log(1 - confidence) / runs, 0)) * np.exp(z * of_q), 1.0)
     return lower, upper
 
