@@ -24,7 +24,7 @@ from patebench.core.formats import LABELS, POOL
 from patebench.features.cells import Directions
 from patebench.students.table_regression import candidates
 
-ABOUT = """Test accuracy of the linear student that `table-regression` fits to a table of noisy counts: with the settings
+ABOUT = """Test accuracy of the linear student that `table-regression` fits to a table of counts: with the settings
 that have the largest evidence, which it chooses without labels; with the settings that are best for all seeds of a row;
 and with the best settings of each seed. The last two are chosen with the true labels of the test samples on which they
 are measured, so they are too high. The loss is the second accuracy minus the first. σ is the noise of a count."""
