@@ -93,7 +93,7 @@ pages: setup
 	$(RUN) python -m patebench.reporting.figures.headline $(KEPT)/equal-epsilon.png $(TABLES) \
 		--readme $(KEPT)/headline.png config/published.csv
 	$(RUN) python -m patebench.reporting.figures.headline $(KEPT)/one-table.png \
-		$(foreach run,one-table one-table-regression,$(KEPT)/$(run)/tables/equal-epsilon.csv)
+		$(foreach run,one-table one-table-regression one-table-epsilons,$(KEPT)/$(run)/tables/equal-epsilon.csv)
 
 # Build the website in build/site; a broken link is an error. The packages it needs are installed at the first build.
 docs: $(VENV)/.docs
