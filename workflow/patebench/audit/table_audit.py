@@ -417,7 +417,12 @@ class TableAudit(AuditSetting):
         return [np.bincount(np.searchsorted(edges, side), minlength=len(edges) + 1) for side in sides]
 
     def _residuals(self, pair: VotePair, runs: int, source: Source) -> Table:
-        """Return released minus true counts on D in several tables, (runs, queries, classes)."""
+        """Release `runs` tables of the data set D of `pair`; return released minus true counts.
+
+        Returns
+        -------
+        (runs, queries, classes) array
+        """
         counts = self._true_counts(pair.here)
         return np.stack([table - counts for table in self._tables(pair, 0, source, runs)])
 

@@ -218,7 +218,8 @@ class ConfidentGNMax(Mechanism):
 def _largest_counts_after(counts: Counts, pairs: exact.Pairs) -> NDArray[np.int64]:
     """Return the largest count of each neighbour in `pairs`, (neighbours,).
 
-    `counts` (histograms × classes) are the counts before the vote moves, in descending order.
+    A neighbour is a histogram in which one vote has moved to another class. `counts` (histograms × classes) are the
+    original histograms, in descending order. `pairs.histogram` is the row of the original of each neighbour.
     """
     top, second = counts[pairs.histogram, 0], counts[pairs.histogram, 1]
     falls = (pairs.loses == 0) & (top > second)

@@ -155,7 +155,7 @@ def _read_numbers(one: Records, other: Records) -> list[_Number]:
 
 
 def _describe(row: Mapping[Any, Any], columns: Sequence[str]) -> str:
-    """Describe the setting of a quantity in words, by the values of `columns` in its record `row`."""
+    """Return a text that lists the values of `columns` in the record `row`, such as "GNMax, σ = 40, 100 queries"."""
     words = []
     for name in columns:
         value = row[name]
