@@ -123,7 +123,7 @@ class Mechanism(ABC):
     #: for discrete noise and for any rule of breaking ties.
     discrete: ClassVar[bool] = False
 
-    #: True if a query is answered only if a few votes cannot change its plurality.
+    #: True for mechanisms that answer a query only if a few changed votes would not change its plurality.
     tests_stability: ClassVar[bool] = False
 
     #: True if teachers may abstain: between neighbours, a vote may then vanish, appear or change its class.
@@ -245,7 +245,10 @@ class Mechanism(ABC):
         return one_by_one(counts, log_probabilities)
 
     def most_participation(self, queries: int) -> int:
-        """Return the largest number of the first `queries` queries in which one teacher takes part; by default, all."""
+        """Return the largest number of queries, among the first `queries`, in which any one teacher takes part.
+
+        The base class returns `queries`.
+        """
         return queries
 
     def accountants(self, votes: Votes) -> list[Accountant]:
@@ -436,7 +439,10 @@ def check_drawable(mechanism: Mechanism, votes: Votes) -> None:
 
 
 def never_abstaining(log_p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Append "no answer" with probability 0 to `log_p`, ln Pr of each label, (queries, classes) → classes + 1."""
+    """Return `log_p` with a last column for "no answer", which has probability 0 (ln Pr = −∞): (queries, classes + 1).
+
+    `log_p` (queries, classes) is ln Pr of each label.
+    """
     return np.column_stack([log_p, np.full(len(log_p), -np.inf)])
 
 
@@ -447,10 +453,13 @@ def check_abstentions(mechanism: Mechanism, votes: Votes) -> None:
 
 
 def check_covers(mechanism: Mechanism, *, abstentions: bool, weights: bool, labels_only: bool) -> None:
-    """Raise PatebenchError if no privacy theorem of `mechanism` covers votes with a property whose argument is True.
+    """Raise PatebenchError if the votes have a property that no privacy theorem of `mechanism` covers.
 
-    The properties are that teachers may abstain (`abstentions`), that votes have weights (`weights`), and that samples
-    are public and only their labels are private (`labels_only`).
+    Parameters
+    ----------
+    abstentions : True if teachers may abstain
+    weights : True if votes have weights
+    labels_only : True if samples are public and only their labels are private
     """
     name = type(mechanism).__name__
     silence = (
@@ -466,8 +475,8 @@ def check_covers(mechanism: Mechanism, *, abstentions: bool, weights: bool, labe
             raise PatebenchError(f"{fault} {_mechanisms_with(attribute)}", code=attribute)
 
 
-#: Number of queries at which every teacher misses at least one query if `participation`, a number of at most twelve
-#: digits, is below 1.
+#: Number of queries in the check that `participation` is 1. If it is below 1 and has at most twelve digits,
+#: every teacher misses at least one of these queries.
 _MANY = 10**15
 
 
@@ -520,7 +529,8 @@ def keeper_of(cost: PerQueryCost, epsilon: float, delta: float) -> RenyiFilter:
     PatebenchError
         If the budget does not admit one query.
     """
-    # The ledger uses these orders, so a release within the budget of this filter is within that of the ledger.
+    # The filter uses one of the ledger's orders. The ledger enters the filter's allowance at this order, so a release
+    # within the filter's budget is also within an equal budget of the ledger.
     order = best_order(cost.both, epsilon, delta)
     of_ledger = conversion.ORDERS[np.argmin(np.abs(np.log((conversion.ORDERS - 1) / (order - 1))))]
     keeper = RenyiFilter(epsilon=epsilon, delta=delta, order=float(of_ledger))

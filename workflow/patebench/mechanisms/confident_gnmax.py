@@ -1,8 +1,8 @@
 """Confident-GNMax and Interactive-GNMax of Scalable PATE (Papernot et al. 2018).
 
-Confident-GNMax (Algorithm 1) answers queries on which the teachers agree, and Interactive-GNMax (section 4.3,
-Algorithm 2) queries on which they seem to disagree with the student's predictions. Predictions are public, since they
-follow from earlier answers and public samples.
+Confident-GNMax (Algorithm 1) answers a query if many teachers agree. Interactive-GNMax (section 4.3, Algorithm 2)
+answers a query if the votes seem to disagree with the student's prediction. Both conditions are tested with noise. The
+predictions are public, since they follow from earlier answers and public samples.
 """
 
 import math
@@ -61,10 +61,12 @@ class ConfidentGNMax(Mechanism):
         return self._after_test(self._answer.log_outcome_probabilities(votes)[:, :-1], self.test_statistic(votes))
 
     def _after_test(self, log_p: Array, statistic: ArrayLike) -> Array:
-        """Return ln Pr of each outcome, of which "no answer" is the last, (rows, outcomes + 1).
+        """Return ln Pr of each outcome of test and answer together, (rows, outcomes + 1); the last is "no answer".
 
-        `log_p` (rows, outcomes) is ln Pr of each outcome if the query is answered, and `statistic` (rows,) the test
-        statistic.
+        Parameters
+        ----------
+        log_p : (rows, outcomes) ln Pr of each outcome, given that the query is answered
+        statistic : (rows,) test statistic
         """
         answered, unanswered = self.log_answered(statistic)
         return np.column_stack([log_p + answered[:, None], unanswered])
@@ -100,8 +102,8 @@ class ConfidentGNMax(Mechanism):
     def mu(self, queries: int) -> float:
         """Return the μ for which labels of T = `queries` queries are μ-GDP: √(T/σ₁² + 2T/σ₂²).
 
-        The labels are a function of the noisy maximum and the noisy counts of each query. The L2 sensitivities of these
-        are 1 and √2.
+        The label of a query is a function of its noisy largest count and of its noisy counts. Moving one vote changes
+        the largest count by at most 1, and the vector of counts by √2 in L2 norm.
         """
         test, counts = independent.cells_mu(self.sigma1, queries), independent.cells_mu(self.sigma2, 2 * queries)
         return math.hypot(test, counts)

@@ -41,7 +41,7 @@ class Exponential(Mechanism):
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
         behind = votes.counts - votes.counts.max(axis=1, keepdims=True)
         weights = exp_multiple(self.epsilon / 2, behind)
-        np.put_along_axis(weights, votes.plurality[:, None], 0.0, axis=1)  # its weight 1 would swallow tiny sums
+        np.put_along_axis(weights, votes.plurality[:, None], 0.0, axis=1)  # log1p adds its weight, 1
         total = np.log1p(weights.sum(axis=1))
         return never_abstaining(self.epsilon / 2 * behind - total[:, None])
 

@@ -5,12 +5,18 @@ the labels of D and D′, in both directions, for every histogram D of n votes i
 differ by at least γ and every D′ with one vote moved. It depends on n, m, the noise and α alone, so it is public. The
 computed value is an upper bound despite rounding, and it does not increase with γ.
 
-Notation. Class t has the largest count of D. A score is a count minus the count of t on D, plus noise. A vote moves
-from class a to class b, in one of three cases: t loses the vote, gains it, or does neither. Y is the largest score of
-the classes that neither lose nor gain a vote, and J the first class with this score. Y* is a random variable such that
-Pr[Y* ≥ y] ≥ Pr[Y ≥ y] for every y. P and P′ are the probabilities of an outcome on D and D′. The moment of the label is
-Σ P^α P′^{1−α} over its outcomes, so D_α is ln(moment)/(α − 1). m(y) is this moment if Y = y, and M(y) is the largest
-m(y′) with y′ ≤ y. Proof: docs/explanation/proofs-mechanisms.md, "The divergence at a gap".
+Notation:
+
+- t is the class with the largest count of D. On D′, it has lost one vote, gained one vote, or done neither.
+- The score of a class is its count minus the count of t on D, plus noise.
+- Y is the largest score of the unchanged classes, which neither lose nor gain a vote. J is the first class with this
+  score.
+- Y* is a random variable that is stochastically at least as large as Y: Pr[Y* ≥ y] ≥ Pr[Y ≥ y] for every y.
+- P and P′ are the probabilities of an outcome on D and on D′.
+- The moment of the label is Σ P^α P′^{1−α}, summed over the outcomes. Hence D_α = ln(moment)/(α − 1).
+- m(y) is the moment given Y = y. M(y) is the largest m(y′) with y′ ≤ y.
+
+Proof: docs/explanation/proofs-mechanisms.md, "The divergence at a gap".
 """
 
 import math
@@ -28,11 +34,12 @@ from patebench.mechanisms.noise import LatticeNoise
 
 Integers = NDArray[np.int64]
 
-#: −ln of the probability left out: of Y* above `high`, of scores above `summed`, and of scores below `low`.
+#: −ln of three probabilities that the sums leave out: of Y* above `_Window.high`, of a score above `_Window.summed`,
+#: and of a score below `_Window.low`.
 _ABOVE, _SUMMED, _BELOW = 40.0, 90.0, 60.0
 
-#: Largest ln of a moment that a double holds. Noise with larger moments is so small that only the noisy counts' bound
-#: is used.
+#: Largest ln of a moment that double precision can store. If the noise is so small that moments are larger, the result
+#: is the bound for all noisy counts together (`LatticeNoise.divergence`).
 _OVERFLOW = 700.0
 
 #: Above this x, the 1 in eˣ − 1 is negligible, and products with small probabilities are computed in log space.
@@ -41,7 +48,7 @@ _LARGE_POWER = 500.0
 #: Upper bounds on relative errors: of one step of a sum in log space, and of the last few operations together.
 _STEP, _SLACK = 16 * float(np.finfo(np.float64).eps), 1e-9
 
-#: Largest number of cells in one block of rows, and in all rows together.
+#: Maximum of gaps × scores in one block of gaps, and for all gaps together.
 _CELLS, _MOST = 1 << 16, 1 << 23
 
 
@@ -80,20 +87,21 @@ def _tables(noise: LatticeNoise, orders: tuple[float, ...], teachers: int, class
 
 
 class _Side(NamedTuple):
-    """Probability P of one outcome and its privacy loss ln(P/P′), rounded such that moments are upper bounds.
+    """Probability P of one outcome and its privacy loss ln(P/P′), for one direction of the divergence.
 
-    For D_α(D ‖ D′), P is the probability on D and P′ that on D′. For D_α(D′ ‖ D), D and D′ are exchanged.
+    For D_α(D ‖ D′), P is the probability on D, and P′ the probability on D′. For D_α(D′ ‖ D), D and D′ are exchanged.
+    All values are rounded in the direction that makes moments upper bounds.
     """
 
     log_weight: Array  # ln P, rounded up
-    ratio: Array  # r = ln(P/P′), away from 0 by a bound on its error
+    ratio: Array  # r = ln(P/P′), moved away from 0 by a bound on its rounding error
     change: Array  # P·(e^{−r} − 1)
 
     def excess(self, order: float) -> Array:
-        """Return an upper bound on P·f(r), whose sum over all outcomes is the moment of the label minus 1.
+        """Return an upper bound on P·f(r), the term of this outcome in the moment of the label minus 1.
 
-        The moment is Σ P^α P′^{1−α}. Here r = ln(P/P′) and f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1), with α =
-        `order`.
+        With r = ln(P/P′) and α = `order`, f(r) is (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1). The sum of P·f(r) over all
+        outcomes is Σ P^α P′^{1−α} − 1, because Σ P = Σ P′ = 1.
         """
         value = _product(self.log_weight, (order - 1) * self.ratio)
         return value + (order - 1) * self.change + 2 * _STEP * np.abs(value)
@@ -109,7 +117,11 @@ def _product(log_weight: Array, power: Array) -> Array:
 
 
 class _Outcome(NamedTuple):
-    """Log probabilities of one outcome on a histogram D and its neighbour D′, with bounds on their rounding errors."""
+    """Log probabilities of one outcome on a histogram D and its neighbour D′, with bounds on their rounding errors.
+
+    `error` bounds the error of `log_p` and the error of `log_p_neighbour`. `error_of_ratio` bounds the error of their
+    difference.
+    """
 
     log_p: Array
     log_p_neighbour: Array
@@ -119,7 +131,7 @@ class _Outcome(NamedTuple):
     def side(self, *, backward: bool) -> _Side:
         """Return P and ln(P/P′) of this outcome for D_α(D ‖ D′), or for D_α(D′ ‖ D) if `backward`.
 
-        D is the histogram and D′ its neighbour. An outcome that is impossible in the first of the two has weight 0.
+        D is the histogram and D′ its neighbour. If P = 0, the outcome contributes nothing to a moment.
         """
         here, there = (self.log_p, self.log_p_neighbour)[:: -1 if backward else 1]
         with np.errstate(invalid="ignore"):
@@ -181,20 +193,19 @@ class _Window:
 
 
 class _Ties(NamedTuple):
-    """Offsets into tables of sums that depend on which class wins a tie, for one order of the indices of t, b and J.
+    """Offsets at which `_outcomes_first_loses` reads its tables of sums, for one order of the indices of t, b and J.
 
-    The class with the lowest index wins a tie. Class t has the largest count and loses a vote to class b, which is x
-    votes behind. Class J has the largest score, y, of all other classes. The tables are those of
-    `_outcomes_first_loses`.
+    The offsets depend on this order, because the class with the lowest index wins a tie. Class t has the largest count
+    and loses a vote to class b, which is x votes behind t. Class J has the largest score, y, of all other classes.
     """
 
-    t: tuple[int, int]  # offsets (in y, in x) at which the sums for t are read
-    b: tuple[int, int]  # offsets (in y, in x) at which the sums for b are read
-    rest: tuple[int, int]  # offsets in y at which the distribution functions of t and of b are read if J wins
-    either: bool  # True if the sums at y are also valid for J before t and b with Y = y − 1
+    t: tuple[int, int]  # offsets (in y, in x) of the sum that is Pr[t wins]
+    b: tuple[int, int]  # offsets (in y, in x) of the sum that is Pr[b wins]
+    rest: tuple[int, int]  # offsets in y of the distribution functions of t and of b, whose product is Pr[J wins]
+    either: bool  # True if the values at y are also those for Y = y − 1 and an index of J below those of t and b
 
 
-#: Orders of the indices of the classes: t < b with J before or after both, b < t likewise, t < J < b, b < J < t.
+#: Orders of the indices: t < b with J before or after both; b < t with J before or after both; t < J < b; b < J < t.
 _ORDERS = (
     _Ties((0, 0), (-1, 1), (-1, -1), True),
     _Ties((0, -1), (0, 0), (-1, -1), True),
@@ -211,7 +222,7 @@ def _outcomes_first_loses(window: _Window, low: int, high: int, other_classes: b
     classes have the order `_ORDERS[i]`. The arrays of an outcome have two axes: x = `low` … `high`, the number of votes
     by which b is behind t on D, and y = `window.low` … `window.high`.
     """
-    # The tables of sums are larger than the outcomes, which read them at up to three steps beyond x and y.
+    # The tables of sums have larger ranges than the outcomes, which read sums at up to three steps beyond x and y.
     x, z = np.arange(low - 3, high + 2)[:, None], np.arange(window.low - 1, window.summed + 1)
     rows, columns = high - low + 1, window.high - window.low + 1
 
@@ -264,13 +275,11 @@ def _first_class_wins(
 
 
 def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int) -> Array:
-    """Return an upper bound on M − 1 if, on the neighbour D′, one vote moves away from the class with most votes.
+    """Return upper bounds on the moment of the label, minus 1, if class t loses a vote, (orders × gaps).
 
-    M = exp((α − 1)·D_α) is the moment of order α of the label, where D_α is the Rényi divergence between D and D′.
-
-    Row i of the result is for α = `orders[i]`, and column γ for votes whose two largest counts differ by at least γ.
-    `caps` (orders,) are upper bounds on this moment, minus 1, of all noisy counts together, from which the label is
-    computed.
+    Class t has the largest count of D. Row i is for α = `orders[i]`. Column γ is for votes whose two largest counts
+    differ by at least γ. `caps` (orders,) are upper bounds on the moment of all noisy counts together, minus 1. They
+    are also valid for the label, which is computed from the noisy counts.
     """
     result = np.zeros((len(orders), window.teachers + 1))
     # An upper bound on Pr[Y* ≥ high] + Pr[Y < low].
@@ -285,8 +294,8 @@ def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int
         for row, (order, cap) in enumerate(zip(orders, caps, strict=True)):
             for terms in both_directions:
                 worst = np.minimum(_running_maximum(terms, float(order)), cap)
-                # E M(Y*) − 1; its maximum is over both directions and x = γ … n, the votes by which the gaining class
-                # is behind.
+                # E M(Y*) − 1. The result is the maximum over both directions and over x = γ … n, the number of votes
+                # by which class b is behind t.
                 mean = np.diff(worst, axis=1, prepend=0.0) @ reached + cap * outside
                 mean = np.where(x[:, None] >= np.arange(x[-1] + 1), mean, 0.0)
                 result[row, : x[-1] + 1] = np.maximum(result[row, : x[-1] + 1], mean.max(axis=0))
@@ -300,19 +309,23 @@ def _tail_probabilities(window: _Window, classes: int, largest_gap: int) -> Arra
     least γ. The scores are y = `window.low` … `window.high` − 1, and the gaps γ = 0 … `largest_gap`.
     """
     y, gap = np.arange(window.low, window.high)[:, None], np.arange(largest_gap + 1)
-    # Pr[Y* ≥ y], with each class γ votes behind the first
+    # Y* is the largest score if every unchanged class is γ votes behind t.
     reached: Array = -np.expm1((classes - 2) * window.cdf(y - 1 + gap))
     reached[0] = 1.0
     return reached
 
 
 def _running_maximum(terms: Sequence[Sequence[_Side]], order: float) -> Array:
-    """Return the largest moment of the label, minus 1, if no unchanged class has a score above y: M(y) − 1, (x, y).
+    """Return M(y) − 1, (x × y): the maximum over y′ ≤ y of the moment of the label given Y = y′, minus 1.
 
-    An unchanged class neither loses nor gains a vote. The maximum is over the largest score y′ ≤ y of the unchanged
-    classes and over all orders of the classes' indices. The axis x is that of `_outcomes_first_loses`, and y that of
-    `_tail_probabilities`. α is `order`. `terms[i]` contains the outcomes that t, b or J wins, for `_ORDERS[i]` and one
-    direction of the divergence.
+    Y is the largest score of the unchanged classes, which neither lose nor gain a vote. The maximum is also over all
+    orders of the classes' indices. Axis x is that of `_outcomes_first_loses`, and axis y that of `_tail_probabilities`.
+
+    Parameters
+    ----------
+    terms : for each order of indices in `_ORDERS`, the three outcomes that t, b or J wins, in one direction of the
+        divergence
+    order : α
     """
     worst: Array = np.zeros(())
     for ties, three in zip(_ORDERS, terms, strict=True):
@@ -336,7 +349,8 @@ def _bound_neither(window: _Window, order: float, cap: float) -> Array:
     below = window.noise.reach(_BELOW + window.exponent)
     y, gap = np.arange(-below, window.high + 1)[:, None], np.arange(window.teachers + 1)
     u = y + gap - (window.low + 2)
-    # (1 + C(u))(1 + C′(u)) − 1, with C of `_observed_moment` and u = γ + the noisy score of the first class
+    # (1 + C(u))(1 + C′(u)) − 1, where `_observed_moment` returns C for the class that loses a vote and C′ for the class
+    # that gains it, and u is γ plus the score of t
     forward = loses[u] + gains[u] + loses[u] * gains[u]
     backward = gains[u + 1] + loses[u - 1] + gains[u + 1] * loses[u - 1]
     law = np.exp(window.pmf(y[:, 0]))
@@ -346,10 +360,10 @@ def _bound_neither(window: _Window, order: float, cap: float) -> Array:
 
 
 def _observed_moment(window: _Window, order: float, step: int) -> Array:
-    """Return upper bounds C(u) on the moment of one score, minus 1, if the score is hidden where its noise is below u.
+    """Return upper bounds C(u) on the moment, minus 1, of one score that is observed only if its noise is at least u.
 
-    A hidden score reveals only that its noise is below u. Entry i is for u = `window.low` + 2 + i, and `order` is α.
-    `step` is 1 for the class that loses a vote and −1 for the class that gains it.
+    Otherwise, only the fact that the noise is below u is observed. Entry i is for u = `window.low` + 2 + i, and `order`
+    is α. `step` is 1 for the class that loses a vote and −1 for the class that gains it.
     """
     u = np.arange(window.low + 2, window.summed + window.teachers + 1)
     # The noise z is observed only if z ≥ u. The same score needs noise z on D and z + `step` on D′, with a step of 1

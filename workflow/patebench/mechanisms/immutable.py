@@ -23,7 +23,8 @@ from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, Shown, param
 from patebench.mechanisms.noise import Gaussian, Laplace, Noise
 from patebench.mechanisms.quadrature import log_argmax_probabilities
 
-#: Noise scales above which the constant leaves the other classes a probability below exp(−10¹²), 0 in doubles.
+#: Ratio of the constant c to the noise scale above which the noise is negligible: every class except the plurality has
+#: a probability below exp(−10¹²), which is 0 in double precision.
 _CERTAIN = 1e12
 
 #: Source of a bound with ε = ∞.
@@ -34,8 +35,8 @@ class ImmutableArgmax(Mechanism):
     """Immutable argmax: the argmax of the counts plus noise, after the constant c is added to the largest count.
 
     With `distance` > 0, a query is answered only if its two largest counts differ by at least this distance. If several
-    counts are the largest, one of these, chosen at random, gets the constant c, so that classes are treated alike. In
-    double precision 1e100 + Lap(1e10) is exactly 1e100, so such a c releases the plurality with certainty.
+    classes have the largest count, one of them, chosen at random, gets the constant, so classes are treated alike. A
+    very large c releases the plurality with certainty: in double precision, 1e100 + Lap(1e10) is exactly 1e100.
     """
 
     # Fields of the subclasses, which define the noise parameter between them.

@@ -47,8 +47,8 @@ class Channel:
     inverse : inverse of the matrix of probabilities Pr[report | vote]
     loss_probabilities : distribution of the privacy loss ln(Pr[report | first class] / Pr[report | last class]) of a
         vote for the first class: probabilities of evenly spaced losses, from `local_epsilon` to its negative
-    largest_loss : largest ln(Pr[report | vote] / Pr[report | other vote]), by the formula of the mechanism; differences
-        of the rounded `log_p` would be too small for a small ε
+    largest_loss : largest ln(Pr[report | vote] / Pr[report | other vote]), computed by a formula of the mechanism. For
+        a small ε, rounding could make the differences of `log_p` too small
     """
 
     log_p: Array
@@ -88,7 +88,7 @@ class Channel:
     def renyi(self, orders: Array) -> Array:
         """Return the largest Rényi divergence between the reports of two different votes, (orders,).
 
-        It is that of votes for the first and for the last class, which have the largest δ(ε) for any ε.
+        The votes are those for the first and for the last class. No other pair of votes has a larger δ(ε), for any ε.
         """
         result: Array = divergence(self.log_p[:1], self.log_p[-1:], np.ones((1, self.classes), dtype=np.int64), orders)
         return result[0]
@@ -223,7 +223,8 @@ class LocalMechanism(Mechanism):
     def accountants(self, votes: Votes) -> list[Accountant]:
         """Return accountants that bound the ε of every teacher.
 
-        Each computes the ε of a teacher with the largest ε per query that takes part in as many queries as possible.
+        Each accountant computes the ε of a teacher that has the largest ε per query and takes part in the largest
+        number of queries (`most_participation`).
         """
         channel, paper = self.channel(self.epsilon, votes.classes), "Zhao 2018, end of the section on its framework"
         top = channel.local_epsilon
@@ -305,7 +306,8 @@ class TruncatedGeometric(LocalMechanism):
         """Return the channel that reports vote k as z with probability f_z·α^{|z − k|}; α = e^{−ε/M}, M = `classes`.
 
         f_z is 1/(1 + α) for the first and the last class z, and (1 − α)/(1 + α) for all other classes. The inverse of
-        the channel is tridiagonal, since that of the matrix α^{|z − k|} is (Kac, Murdock, Szegő 1953).
+        the channel is tridiagonal, because the matrix with entries α^{|z − k|} has a tridiagonal inverse (Kac, Murdock,
+        Szegő 1953).
         """
         rate, distance = epsilon / classes, np.abs(np.subtract.outer(np.arange(classes), np.arange(classes)))
         alpha, less = np.exp(-rate), -np.expm1(-rate)
@@ -320,7 +322,7 @@ class TruncatedGeometric(LocalMechanism):
 
 @dataclass(frozen=True)
 class RandomisedResponse(LocalMechanism):
-    """Randomised response: report the vote with probability e^ε/(e^ε + M − 1), any other class with 1/(e^ε + M − 1).
+    """Randomised response: report the vote with probability e^ε/(e^ε + M − 1), each other class with 1/(e^ε + M − 1).
 
     M is the number of classes. A report is ε-locally private. The mechanism suits labels without an order (Kairouz, Oh,
     Viswanath 2014, *Extremal mechanisms for local differential privacy*).
@@ -331,9 +333,10 @@ class RandomisedResponse(LocalMechanism):
 
     @staticmethod
     def channel(epsilon: float, classes: int) -> Channel:
-        """Return the channel that reports the vote with probability p = e^ε·q, any other with q = 1/(e^ε + M − 1).
+        """Return the channel that reports the vote with probability p = e^ε·q, and each other class with probability q.
 
-        M is the number of classes. The inverse has the entry (1[report = j] − q)/(p − q) for a report and class j.
+        With M classes, q = 1/(e^ε + M − 1). The entry of the inverse for a report and a class j is (1 − q)/(p − q) if
+        the report is j, and −q/(p − q) otherwise.
         """
         log_sum = np.log1p((classes - 1) * np.exp(-epsilon))
         log_p = np.where(np.eye(classes, dtype=bool), -log_sum, -epsilon - log_sum)

@@ -1,11 +1,12 @@
-"""Outcome distributions of the neighbours of a histogram, for the exact accountants.
+"""Outcome distributions of histograms and of their neighbours, for the exact accountants.
 
-A neighbour has one vote less in one class and one more in another. Classes with equal counts have the same rank and the
-same probability of being the label, so one neighbour for each pair of ranks represents all.
+A histogram is the vote counts of one query. A neighbour of a histogram has one vote less in one class and one vote more
+in another class. Classes with equal counts have the same rank and the same probability of being the label. One
+neighbour per pair of ranks therefore represents all neighbours.
 
-If one vote is small compared with the noise, all neighbours of a query use the same quadrature nodes. On these nodes,
-one vote less or more multiplies a distribution function by a known factor, and the integrals of all pairs are matrix
-products. Otherwise each neighbour is computed separately.
+If one vote is small compared with the noise, all neighbours of a histogram are integrated on the same quadrature nodes.
+At a node, moving a vote multiplies the distribution functions of two classes by known factors. The integrals of all
+neighbours are then matrix products. If the noise is smaller, each neighbour is computed separately.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,14 +30,17 @@ from patebench.mechanisms.quadrature import (
 
 Integers = NDArray[np.int64]
 
-#: Largest ln of the factor by which one vote changes terms on shared nodes; products of two stay far from overflow.
+#: Largest ln of the factor by which one vote changes a term of the quadrature on shared nodes. The product of two such
+#: factors is far from overflow.
 _LARGEST_FACTOR = 300.0
 
-#: Bound on the distance of nodes below the lowest count, in noise scales: the reach of a Gaussian.
+#: Upper bound on the distance of quadrature nodes below the smallest count, in noise scales. It is valid for Gaussian
+#: noise. For Laplace noise, `Noise.steepest` does not depend on the distance.
 _BEYOND = 20.0
 
-#: Sizes of portions: quadrature cells, nodes per query and √classes (about), pairs, and pairs × outcomes.
+#: Maximum of histograms × nodes × ranks per batch, and approximate number of nodes of a histogram divided by √classes.
 _CELLS, _USUAL_NODES = 1 << 17, 80
+#: Maximum number of neighbours per batch, and maximum of neighbours × outcomes.
 _PAIRS, _NUMBERS = 1 << 13, 1 << 20
 
 
@@ -133,10 +137,15 @@ def _pairs_on_shared_nodes(index: Integers, counts: Counts, rank: Integers, nois
 
 
 def _integrals(histograms: Histograms, noise: Noise) -> tuple[Array, Array]:
-    """Return ln Pr[one class of each rank wins], (histograms × ranks), and ln Pr of all outcomes of all neighbours.
+    """Return ln Pr of the outcomes of the histograms, and ln Pr of the outcomes of all their neighbours.
 
-    The second array has the axes histogram, outcome, rank that loses a vote, and rank that gains it. Its outcomes are
-    the columns of `_pairs_on_shared_nodes`.
+    Returns
+    -------
+    (histograms, ranks) array
+        ln Pr[class j wins] for one class j of each rank.
+    (histograms, outcomes, ranks, ranks) array
+        ln Pr of each outcome of each neighbour. The third axis is the rank that loses a vote, and the fourth axis the
+        rank that gains it. The outcomes are the columns of `_pairs_on_shared_nodes`.
     """
     shift, number = 1 / noise.scale, histograms.values.shape[1]
     x, log_weights = _nodes_and_weights(panels(noise, histograms, shift), len(histograms.values))
@@ -188,8 +197,9 @@ def _sum_products(left: Array, right: Array) -> Array:
 
 
 def refine_near_certain(log_p: Array, multiplicity: Integers) -> Array:
-    """Return `log_p` (rows, outcomes) with probabilities near 1 replaced by 1 minus all others, which is more precise.
+    """Return `log_p` (rows, outcomes), with a more precise value for the outcome of a row that is nearly certain.
 
+    The probability of the likeliest outcome becomes 1 minus the sum of all others, if this sum is below 1/e.
     `multiplicity` (rows, outcomes) is the number of equally likely outcomes that an entry represents.
     """
     rows = np.arange(len(log_p))

@@ -1,8 +1,8 @@
 """Noise that mechanisms add to counts: sampling, and probabilities in log space.
 
 There are three kinds: continuous noise (`Noise`), integer noise given by its probabilities (`IntegerNoise`), and
-integer noise that mechanisms draw (`LatticeNoise`). A mechanism whose cost is computed for integer noise draws integers
-in seeded mode too, so one proof is valid for both modes.
+integer noise that mechanisms draw (`LatticeNoise`). If the cost of a mechanism is computed for integer noise, the
+mechanism draws integers in seeded runs too. The same proof is then valid for seeded runs and for releases.
 """
 
 import math
@@ -24,7 +24,7 @@ LAPLACE = "discrete noise: Ghosh, Roughgarden, Sundararajan 2012 (geometric mech
 GAUSSIAN = "discrete noise: Canonne, Kamath, Steinke 2020, Theorem 4 (concentrated privacy)"
 
 
-#: Number of groups into which `one_count` divides the values of a noisy count between 0 and `size`.
+#: Number of intervals into which `Noise.one_count` divides the values between 0 and `size`.
 _CUTS = 32
 
 
@@ -63,7 +63,7 @@ class Noise(ABC):
         return self.scale == 0
 
     def one_count(self, size: int) -> tuple[Array, Array]:
-        """Return ln Pr[noisy count in interval] of each interval, (intervals,), for true counts of 0 and of `size`.
+        """Return two arrays (intervals,) of ln Pr[noisy count in interval]: for a true count of 0, and of `size`.
 
         From these two arrays, audits compute a lower bound on the ε of a noisy count that changes by `size`. The
         intervals cover all numbers. They are narrow between 0 and `size`, where the privacy loss may vary.
@@ -159,7 +159,10 @@ class IntegerNoise:
         return self.reach == 0
 
     def one_count(self, size: int) -> tuple[Array, Array]:
-        """Return ln Pr[noisy count = x] for all possible x, (values,), for true counts of 0 and of `size`."""
+        """Return two arrays (values,) of ln Pr[noisy count = x]: for a true count of 0, and of `size`.
+
+        The values x are all possible noisy counts.
+        """
         x = np.arange(-self.reach, self.reach + size + 1)
         return self.log_probability(x), self.log_probability(x - size)
 
@@ -185,8 +188,8 @@ class IntegerNoise:
 def log_sum_of_normals(scale: float, number: int) -> IntegerNoise:
     """Return the distribution of the sum of `number` independent discrete Gaussians of scale `scale` each.
 
-    It is computed by convolution. All terms are positive, so even tiny probabilities have relative errors of the size
-    of rounding.
+    The probabilities are computed by convolution. All terms are positive, so the relative error of a probability is of
+    the size of rounding errors, even if the probability is tiny.
     """
     if scale == 0:
         return IntegerNoise.of(np.zeros(1))
@@ -263,7 +266,7 @@ class LatticeNoise(ABC):
     def divergence(self, orders: Array) -> Array:
         """Return an upper bound on the Rényi divergence of all noisy counts together, (orders,), if one vote moves.
 
-        It is also an upper bound for the label.
+        The bound is also valid for the label, which is computed from the noisy counts.
         """
 
     def log_normaliser(self) -> float:

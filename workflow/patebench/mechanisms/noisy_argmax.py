@@ -126,8 +126,9 @@ _MOMENTS = np.unique(np.round(np.geomspace(1, 1e6, 200)))
 class LNMax(NoisyArgmax):
     """LNMax: argmax(counts + Lap(1/γ)); each query is 2γ-DP (PATE 2017, Theorem 3).
 
-    The same is true of discrete Laplace noise: a vote changes two integer counts by one each, so no vector of noisy
-    counts becomes more than e^{2γ} times as likely, and the label is computed from the noisy counts.
+    With discrete Laplace noise, a query is 2γ-DP too. Moving a vote changes two integer counts by one each, so the
+    probability of a vector of noisy counts increases by a factor of at most e^{2γ}. The label is computed from this
+    vector.
     """
 
     shown = Shown("LNMax", color="orange", marker="s")
@@ -185,7 +186,7 @@ class LNMax(NoisyArgmax):
         `log_q` (queries,) is ln q of Lemma 4. `name`, `label` and `variant` are fields of the accountants.
         """
 
-        # The bound α(l) on moment l is the Rényi curve α(l)/l of order l + 1.
+        # A bound α(l) on moment l is equivalent to a bound α(l)/l on the Rényi divergence of order l + 1.
         def worst_case(orders: Array) -> Array:
             return rdp.moments_data_independent(self.gamma, orders - 1) / (orders - 1)
 

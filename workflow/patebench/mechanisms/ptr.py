@@ -31,7 +31,7 @@ from patebench.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, Lattic
 #: Rényi orders of the data-dependent cost.
 _ORDERS = np.array([2, 4, 7, 12, 20, 33, 54, 90], dtype=np.float64)
 
-#: Search grid of `suggested`: orders, number of values of k, and largest ε.
+#: Search grid of `suggested`: orders, number of values of k (the result of `ProposeTestRelease.steps`), and largest ε.
 _TRIED = (3.0, 4.0, 6.0, 8.0, 11.0, 15.0, 20.0, 27.0, 36.0, 50.0)
 _STEPS = 24
 _LARGEST_EPSILON = 100.0
@@ -41,16 +41,16 @@ _LARGEST_EPSILON = 100.0
 class ProposeTestRelease(Mechanism):
     """Propose-test-release: argmax(counts + integer noise) for every query if a test passes, else no answer to any.
 
-    The test passes with a probability that grows with the number of teachers that must change their votes to raise the
-    Rényi divergence of the labels above `cost`. The probability is chosen such that the whole release is (`epsilon`,
-    `failure`)-DP in the worst case.
+    Let k be the least number of teachers whose changed votes may raise the Rényi divergence of the labels above `cost`.
+    The test passes with a probability that increases with k. This probability is chosen so that labels and test
+    together are (`epsilon`, `failure`)-DP in the worst case.
 
     If `cost` is too low for the votes, the test almost always fails. A higher `cost` leaves less of `epsilon` for the
     test, so more teachers are needed for the same probability of passing. `cost` must come from public knowledge, such
     as votes of other teachers on other data (`suggested`), never from the private votes.
 
-    Queries are fixed beforehand, and all labels are one release: the first T labels cost as much as all labels. Noise
-    is on the integers, as in the proof, both if it is drawn from a seed and in a real release.
+    Queries are fixed beforehand, and all labels are one release: the first T labels cost as much as all labels. The
+    proof is for integer noise, so integers are drawn both in seeded runs and in real releases.
 
     Parameters
     ----------

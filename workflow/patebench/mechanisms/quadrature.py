@@ -146,7 +146,10 @@ def panels(noise: Noise, histograms: Histograms, shift: float = 0.0) -> Panels:
 
 @panels.register
 def _(noise: Gaussian, histograms: Histograms, shift: float = 0.0) -> Panels:
-    """Return panels near the modes of all classes, narrow where ln(integrand) has a large curvature."""
+    """Return panels around the modes of the integrands of all classes.
+
+    Panels are narrow where ln(integrand) has a large curvature.
+    """
     # The curvature of ln(integrand) is at least 1, so ln(integrand) has dropped by r²/2 at a distance r from its mode.
     # The slope differs by at most `shift` for a neighbour, whose mode is therefore at most `shift` away.
     reach = np.sqrt(2 * _DROP) + shift
@@ -172,7 +175,7 @@ def _curvature(distance: Array, slope: Array) -> Array:
 
 
 def _gaussian_modes(histograms: Histograms) -> Array:
-    """Return, for each distinct count, the mode of the integrand of a class with it, (queries × distinct counts)."""
+    """Return the mode of the integrand of a class with each distinct count, (queries × distinct counts)."""
     values = histograms.values
     others = histograms.multiplicity[:, None, :] - np.eye(values.shape[1])
     x = values
@@ -209,10 +212,9 @@ def _(noise: Laplace, histograms: Histograms, shift: float = 0.0) -> Panels:
 
 
 def _laplace_slope(histograms: Histograms) -> Array:
-    """Return, for each distinct count, the approximate least slope of ln(integrand) just below this count.
+    """Return about the smallest slope of ln(integrand) just below each distinct count, (queries, 1 + distinct counts).
 
-    The least slope is over the integrands of all classes. The shape is (queries, 1 + distinct counts). The first
-    column, for the interval above all counts, is 0.
+    The minimum is over the integrands of all classes. Column 0 is for the interval above all counts and contains 0.
     """
     values, multiplicity = histograms.values, histograms.multiplicity
     above = np.cumsum(multiplicity, axis=1)

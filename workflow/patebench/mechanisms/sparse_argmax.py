@@ -1,4 +1,4 @@
-"""One released table of noisy counts in which each teacher has at most k votes, with Gaussian or Laplace noise.
+"""Release one table of noisy counts, with at most k counted votes per teacher and Gaussian or Laplace noise.
 
 The theorem is in `accounting/sparse.py`.
 """
@@ -25,7 +25,8 @@ from patebench.mechanisms.base import Answering, Labels, Mechanism, Shown, never
 from patebench.mechanisms.noise import GAUSSIAN, LAPLACE, Gaussian, IntegerNoise, Laplace, Noise
 from patebench.mechanisms.quadrature import log_argmax_probabilities
 
-#: Function of the number of queries that returns the maximum number of cells in which the tables of neighbours differ.
+#: Function of the number of queries T. It returns the maximum number of cells (counts in the table) that differ between
+#: the tables of two neighbours for T queries.
 Cells = Callable[[int], int]
 
 #: Cache of counts by votes and mechanism, because an audit releases tables of the same votes thousands of times.
@@ -129,13 +130,13 @@ class SparseArgmax(Mechanism):
         worst_case = self.worst_case(most_changed_cells, votes.teachers)
         if votes.labels_only:  # each counted vote moves to another class, as if the record were replaced
             return worst_case
-        if self.draws_per_count(votes.teachers) == 1:  # shares of noise are accounted for in pairs of cells
+        if self.draws_per_count(votes.teachers) == 1:  # the bound for noise shares counts pairs of cells
             removed = self.worst_case(lambda T: most_changed_cells(T) // 2, votes.teachers)
             worst_case = with_added(worst_case, removed)
         if votes.matrix is None:
             return worst_case
-        # In the worst neighbour, the teacher with the most votes has as many votes as allowed, all in other cells. With
-        # two or more classes this neighbour exists, and none differs in more cells.
+        # In the worst neighbour, the teacher with the most votes has the maximum number of votes, all in other cells.
+        # With two or more classes this neighbour exists, and no other neighbour differs in more cells.
         most = most_votes(self.votes_within_cap(votes))
         return [*worst_case, *self.exact(lambda T: most_changed_cells(T) // 2 + int(most[T - 1]))]
 
@@ -157,7 +158,7 @@ class SparseArgmax(Mechanism):
 
 @dataclass(frozen=True)
 class SparseGNMax(SparseArgmax):
-    """Sparse GNMax: counts of the first k votes of each teacher, plus N(0, σ²) each; a round is √(2k)/σ-GDP.
+    """Sparse GNMax: count the first k votes of each teacher, and add N(0, σ²) to each count; a round is √(2k)/σ-GDP.
 
     A round may have any number of queries. If k is the number of queries, the table contains the noisy counts of GNMax,
     and its Gaussian DP cost is that of GNMax. For votes with weights, the table contains sums of weights and is
@@ -232,7 +233,7 @@ class SparseGNMax(SparseArgmax):
 
 @dataclass(frozen=True)
 class SparseLNMax(SparseArgmax):
-    """Sparse LNMax: counts of the first k votes of each teacher, plus Lap(1/γ) each; a round is 2kγ-DP.
+    """Sparse LNMax: count the first k votes of each teacher, and add Lap(1/γ) to each count; a round is 2kγ-DP.
 
     A round may have any number of queries. A teacher changes at most 2k counts of a round, by 1 each. A noisy count is
     γ-DP, also with discrete Laplace noise.

@@ -1,13 +1,14 @@
-"""Release the plurality of queries that few teachers cannot change, and no answer to others.
+"""Release the plurality of a query only if a few teachers cannot change it; otherwise, release no answer.
 
 The method is propose-test-release (Dwork & Lei 2009; Thakurta & Smith 2013) of the plurality, also inside the sparse
 vector technique, with Laplace noise (Bassily, Thakkar, Thakurta 2018) or Gaussian noise (after Zhu & Wang 2020).
 
-Theorem. Let the outcomes of the tests be (ε, δ)-private. Let F bound, for every adjacent pair of votes, the probability
-that some query is answered whose plurality differs between them. Then the release is (ε, δ + F)-private.
+Theorem. Let the outcomes of the tests be (ε, δ)-private. For every pair of adjacent votes, let F bound the probability
+that a query is answered whose plurality differs between the two. Then the release is (ε, δ + F)-private.
 
-F = T·failure for T queries in the worst case. For given votes and all their neighbours, in both directions, F =
-failure·#{q: d(q) ≤ 1}, with d the `distance`. Proof: docs/explanation/proofs-mechanisms.md, "Stable releases".
+In the worst case, F = T·failure for T queries. For given votes and all their neighbours, F is `failure` times the
+number of queries with d ≤ 1 in the given votes, where d is the `distance`. This F is valid in both directions. Proof:
+docs/explanation/proofs-mechanisms.md, "Stable releases".
 """
 
 import math
@@ -34,9 +35,9 @@ from patebench.mechanisms.noise import Gaussian, Laplace, Noise
 def distance(counts: Counts) -> NDArray[np.int64]:
     """Return d = ⌈g/2⌉ for each query, (queries,), with g the gap between the two largest `counts` (queries × classes).
 
-    At least d teachers must change their votes to change the plurality. So d ≤ 1 wherever a single teacher can change
-    it. One teacher changes g by at most 2, and so d by at most 1. As ties go to the class with the lowest index, d + 1
-    teachers are needed in some cases.
+    At least d teachers must change their votes to change the plurality. In some cases d + 1 are needed, because ties go
+    to the class with the lowest index. If a single teacher can change the plurality, then d ≤ 1. One teacher changes g
+    by at most 2, and therefore d by at most 1.
     """
     return (gaps(counts) + 1) // 2
 
@@ -109,10 +110,10 @@ class StableArgmax(Mechanism):
         return [*worst_case, *exact_accountant.accountants(votes, self.neighbours), *self._split_accountants(votes)]
 
     def _split_accountants(self, votes: Votes) -> list[Accountant]:
-        """Return accountants whose ε is that of the tests, computed exactly, and whose δ covers the labels.
+        """Return accountants that compute the ε of the tests exactly, and account for the labels in δ.
 
-        A label differs between neighbours only if one teacher can change the plurality. For each such query, `failure`,
-        which bounds the probability of an answer, is added to δ.
+        Neighbours can have different labels only for a query whose plurality one teacher can change. Such a query is
+        answered with probability at most `failure`, so each of these queries adds `failure` to δ.
         """
         may_change = np.concatenate([[0], np.cumsum(distance(votes.counts) <= 1)])  # of the first T queries
 
@@ -275,7 +276,7 @@ class StableSVT(SparseVector):
     def threshold(self) -> float:
         """Return the threshold 1 + z such that a query with d = 1 passes the test with probability at most `failure`.
 
-        It passes if ν − ρ > z. For b₁ < b₂, Pr[ν − ρ > z] = (b₂² e^{−z/b₂} − b₁² e^{−z/b₁})/(2b₂² − 2b₁²).
+        Such a query passes if ν − ρ > z. For b₁ < b₂, Pr[ν − ρ > z] = (b₂² e^{−z/b₂} − b₁² e^{−z/b₁})/(2b₂² − 2b₁²).
         """
         first, second = (noise.scale for noise in self.noises)
         return 1 - second * math.log(2 * self.failure * (1 - (first / second) ** 2))

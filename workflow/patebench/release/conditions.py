@@ -17,9 +17,9 @@ from patebench.mechanisms.base import Answering, Mechanism
 def check_size_of_delta(mode: Mode, teachers: int | None, *deltas: float | None, votes: Artefact | None = None) -> None:
     """Check that each of `deltas` is below 1/teachers and below 1/records.
 
-    A larger δ raises PatebenchError in release mode, and prints a warning otherwise. The number of records is stored in
-    `votes`, a file of kind VOTES or CHUNK. It is public only if all neighbouring data sets differ in one replaced
-    record; if it is private, a δ of at least 1/records only prints a warning.
+    A larger δ raises PatebenchError in release mode, and prints a warning otherwise. The number of records is read from
+    `votes`, a file of kind VOTES or CHUNK. This number is public only if neighbouring data sets have the same size,
+    that is, if one record is replaced. If it is private, a δ of at least 1/records prints a warning in both modes.
     """
     facts = votes.meta if votes else {}
     records = facts.get("samples")

@@ -341,7 +341,8 @@ def enter_draw(
         ledger = Ledger.of(folder, records, private)
         if not ledger.entries:
             _check_other_ledgers(folder, limit, private)
-        # A limit chosen after seeing a draw would hold at δ for each possible choice, but not for all of them.
+        # The first draw fixes the limit. A limit chosen after seeing an output would hold at δ for each fixed choice,
+        # but not for a choice that depends on the output.
         stored_limit = ledger.limit if ledger.entries else limit
         spent = [*ledger.spent, entry.spent]
         aim = stored_limit or _NOMINAL

@@ -1,4 +1,4 @@
-"""Additive secret sharing modulo 2⁶⁴: all shares add up to the secret; fewer shares do not depend on the secret."""
+"""Additive secret sharing modulo 2⁶⁴: the sum of all shares is the secret, and fewer shares are independent of it."""
 
 from collections.abc import Iterable, Mapping
 from functools import reduce
@@ -42,9 +42,9 @@ def split_votes(
 ) -> Words:
     """Split each teacher's noisy one-hot votes into shares, (aggregators × teachers × queries × classes).
 
-    The shares of all aggregators add up to the noisy votes modulo 2⁶⁴. The last aggregator's share is the noisy votes
-    minus the other shares, which are uniform random numbers. So any set of shares that lacks one aggregator's is
-    uniform and independent of the votes.
+    Modulo 2⁶⁴, the shares of all k aggregators add up to the noisy votes. The first k − 1 shares are uniform random
+    numbers, and the last share is the noisy votes minus their sum. The shares of any k − 1 aggregators are therefore
+    jointly uniform and independent of the votes.
 
     Parameters
     ----------
@@ -54,6 +54,7 @@ def split_votes(
         number, not on which other teachers are in `votes`.
     draws : source of the random numbers and of the noise
     ensemble : number of teachers in the whole ensemble, also those that are not in `votes`
+    aggregators : number k of aggregators
     """
     for_masks, for_noise = draws.source("masks").spawn(ensemble), draws.source().spawn(ensemble)
     shares = np.empty((aggregators, *votes.shape, classes), dtype=np.uint64)
