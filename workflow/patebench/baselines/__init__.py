@@ -9,11 +9,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class DPSGDForm:
-    """Variant of DP-SGD, such as "linear", with its default settings; these are constants and therefore public.
+    """Variant of DP-SGD, such as "linear", with its default settings, which are constants and therefore public.
 
-    `about` describes the variant. If `from_encoder`, the model uses an encoder trained on the public pool. `rate` is
-    the sampling rate, `clip` the clipping norm, and `views` the number of random augmentations over which a sample's
-    gradient is averaged. `ema` is the decay of the exponential moving average of the weights.
+    Parameters
+    ----------
+    about : description of the variant
+    from_encoder : True if the model uses an encoder trained on the public pool
+    rate : sampling rate of a batch
+    steps : number of steps
+    learning_rate : initial learning rate
+    clip : clipping norm
+    views : number of random augmentations over which a sample's gradient is averaged
+    ema : decay per step of the exponential moving average of the weights
     """
 
     about: str

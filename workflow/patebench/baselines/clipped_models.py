@@ -90,11 +90,12 @@ class LinearModel:
         return F.pad(torch.from_numpy(self._features(x)).float(), (0, 1), value=1.0)
 
 
-#: Maximum number of augmented images in one call, and of entries in the gradients of their samples; larger calls need
-#: more memory and are not faster.
+#: Maximum number of augmented images in one call of the network, and maximum number of entries in the per-sample
+#: gradients of the call. Larger calls need more memory and are not faster.
 _AT_ONCE, _NUMBERS = 256, 1 << 25
 
-#: Number of groups of a group norm, or its largest common divisor with the number of channels.
+#: Number of groups of a group norm. If the number of channels is not a multiple of it, their greatest common divisor is
+#: used instead.
 _GROUPS = 16
 
 #: Norm of the features that a new linear classifier gets, so that its weights learn as fast as the encoder's.

@@ -1,9 +1,11 @@
 """Noisy steps on private samples: draw a Poisson batch, sum clipped contributions, add noise, and count the step.
 
-`NoisySteps` is the only access to private samples in DP-SGD. The account uses its number of steps, the sampling rate
-and the noise actually added. A sampler that does not draw at the stated rate causes an error. The rest is
-post-processing: `train` passes the noisy sums to Adam, and averaged weights predict. Adam's steps do not depend on the
-scale of gradients, so sums are used instead of means, and the number of private samples is not revealed.
+`NoisySteps` is the only access to private samples in DP-SGD. The accountant uses its number of steps, its sampling rate
+and the noise actually added. A sampler that does not draw at the stated rate causes an error.
+
+All other computations are post-processing of the noisy sums: `train` passes the sums to Adam and averages the weights.
+Adam's steps do not depend on the scale of the gradients. Sums can therefore replace means, which would reveal the
+number of private samples.
 """
 
 import math

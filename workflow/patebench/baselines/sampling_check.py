@@ -5,11 +5,12 @@ Five statistics of the batches have a known distribution under Poisson sampling:
 - the number of all draws;
 - the variance of the batch sizes;
 - the variance of the number of draws per sample;
-- the number of times that both samples of a pair with the same history are drawn together;
-- the number of draws from the half of the samples that was drawn least recently.
+- the number of joint draws: the samples are divided into pairs, and a joint draw is a batch that contains both samples
+  of a pair. Paired samples have the same history if possible, that is, were in the same batches until then;
+- the number of draws from the half of the samples whose last draws were the longest ago.
 
-The three numbers are binomial, and their p-values are exact. The p-values of the two variances are upper bounds
-(Chernoff 1952). Derivation: docs/explanation/proofs-systems.md, "Tests of Poisson sampling".
+The three numbers of draws are binomial, and their p-values are exact. The p-values of the two variances are upper
+bounds (Chernoff 1952). Derivation: docs/explanation/proofs-systems.md, "Tests of Poisson sampling".
 """
 
 import math
@@ -18,15 +19,15 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-#: Probability that the tests together reject true Poisson sampling. Rejections are visible to others, so δ of a run
-#: grows by e^ε times this probability.
+#: Maximum probability that the tests together reject batches that do come from Poisson sampling. Others can see that
+#: batches are rejected, so the δ of a run grows by e^ε times this probability.
 ALPHA = 1e-12
 
 #: Number of two-sided tests that share `ALPHA`.
 _TESTS = 5
 
-#: Centres from which the test for too little variation measures deviations, in standard deviations from the expected
-#: count.
+#: Centres of the squared deviations in the test for too small a variance: differences from the expected count, in
+#: standard deviations.
 _CENTRES = np.linspace(-2, 2, 9)
 
 #: Multiplier of the hash of a sample's history (Knuth's MMIX generator).
@@ -125,8 +126,8 @@ def _variance_p_value(counts: NDArray[np.int64], trials: int, probability: float
         excess = (k - centre) ** 2 - np.mean((counts - centre) ** 2)
         return len(counts) * _least_log_moment(log_p, sign * excess / variance)
 
-    # The mean count may differ from the expected one, so the test for too small a variance measures deviations from
-    # several centres; a union bound covers them.
+    # The mean count may differ from the expected count. The test for too small a variance therefore tries several
+    # centres of the deviations, with a union bound over the centres.
     centres = trials * probability + math.sqrt(variance) * _CENTRES
     few = math.log(len(centres)) + min(log_tail(centre, -1) for centre in centres)
     return min(1.0, 2 * math.exp(min(0.0, few, log_tail(trials * probability, 1))))

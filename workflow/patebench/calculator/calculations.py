@@ -34,10 +34,17 @@ _NEAR = 1e-7
 class Calibration:
     """Result of `solve`: a mechanism and a number of queries whose worst-case ε at `delta` is at most `target`.
 
-    `solved` names the value that was computed: "queries" or a noise parameter. `bounds` are all worst-case bounds on ε,
-    smallest first; they are valid for discrete noise if `release` is True, otherwise for continuous noise. `released`
-    is the smallest worst-case bound that is valid for discrete noise, that is, the ε to publish with released labels.
-    It is None if the mechanism has no discrete form, or if δ is not below 1/`teachers`.
+    Parameters
+    ----------
+    mechanism, parameters : name and parameters of the mechanism
+    delta, target : the budget: δ, and the largest allowed ε
+    queries : number of queries
+    solved : name of the computed value: "queries" or a noise parameter
+    bounds : all worst-case bounds on ε, smallest first
+    classes, teachers : numbers of classes and teachers, if given
+    release : True if `bounds` are valid for discrete noise, False if they are valid for continuous noise
+    released : smallest worst-case bound that is valid for discrete noise, that is, the ε to publish with released
+        labels; None if the mechanism has no discrete form, or if δ is not below 1/`teachers`
     """
 
     mechanism: str
@@ -180,9 +187,16 @@ def worst_case(
 ) -> list[Bound]:
     """Return the worst-case bounds on the ε of the labels of `queries` queries at `delta`, smallest first.
 
-    With `release`, only bounds that are also valid for discrete noise are returned; with `adaptive`, only bounds that
-    are also valid if queries depend on earlier answers. Some mechanisms have a worst case
-    that depends on `classes` or `teachers`; PatebenchError if a required one is None.
+    Parameters
+    ----------
+    classes, teachers : numbers of classes and teachers; required by mechanisms whose worst case depends on them
+    release : return only bounds that are valid for discrete noise
+    adaptive : return only bounds that are valid if queries depend on earlier answers
+
+    Raises
+    ------
+    PatebenchError
+        If a required number is None, or if the mechanism has no worst-case bound.
     """
     kind = type(mechanism).__name__
     if classes is None and "classes" in mechanism.cost_needs:
@@ -249,10 +263,16 @@ def _missing_parameter(name: str, kind: type[Mechanism], parameters: Mapping[str
 class Account:
     """Result of `epsilon`: bounds on the ε at `delta` for the labels of `queries` queries to a mechanism.
 
-    `bounds` are valid for discrete noise if `release` is True, otherwise for continuous noise. `released` is the
-    smallest worst-case bound that is valid for discrete noise, that is, the ε to publish with released labels. It is
-    None if the mechanism has no discrete form, if δ is not below 1/`teachers`, or if ε protects only the label of a
-    record. `unreleasable` is the reason why labels of the queries may not be released, or None if they may.
+    Parameters
+    ----------
+    mechanism, parameters : name and parameters of the mechanism
+    bounds : bounds on the ε at `delta` for the labels of the first `queries` queries
+    release : True if `bounds` are valid for discrete noise, False if they are valid for continuous noise
+    released : smallest worst-case bound that is valid for discrete noise, that is, the ε to publish with released
+        labels; None if the mechanism has no discrete form, if δ is not below 1/`teachers`, or if ε protects only the
+        label of a record
+    teachers : number of teachers
+    unreleasable : reason why labels of the queries must not be released; None if they may be released
     """
 
     mechanism: str

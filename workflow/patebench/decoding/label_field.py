@@ -23,7 +23,7 @@ Integers = NDArray[np.int64]
 
 #: Values of β and of ρ.
 _NEARNESS, _SPREAD = (0.0, 2.0, 6.0), (0.1, 0.3, np.inf)
-#: Number of labelings per pair of these values, and of steps in which the field is turned on.
+#: Number of labelings per pair (β, ρ), and number of steps in which the exponent of the prior rises from 0 to 1.
 _LABELINGS, _STEPS = 128, 24
 
 
@@ -45,10 +45,11 @@ def read(log_likelihood: Array, clusters: QueryClusters) -> tuple[Integers, Arra
 
 
 class _Labelings:
-    """Samples of labelings and their weights from the posterior of several priors, by sequential Monte Carlo.
+    """Weighted samples of labelings from several posteriors, one per prior, by sequential Monte Carlo.
 
-    A labeling is one label for each query. A prior, called field, is given by one pair of values of β and ρ. There are
-    `_LABELINGS` labelings for each field. Arrays have an axis "labelings": those of field 0, then those of field 1, …
+    A labeling is one label for each query. A prior is called field, and is given by one pair of values of β and ρ. The
+    posterior of each field is represented by `_LABELINGS` labelings. The axis "labelings" of an array contains the
+    labelings of field 0, then those of field 1, and so on.
     """
 
     def __init__(self, log_likelihood: Array, clusters: QueryClusters, rng: np.random.Generator) -> None:

@@ -27,7 +27,8 @@ from patebench.mechanisms.sparse_argmax import SparseArgmax
 _SHARES = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
 #: Candidate numbers of votes per row, in units of the noise scale.
 _SCALES = 0.25 * 1.25 ** np.arange(40)
-#: EM iterations at each scale, and the weight, in rows, of the uniform prior over shapes.
+#: Number of EM iterations per guess of the numbers of votes, and weight of the uniform prior over shapes, as a number
+#: of rows of the table.
 _ITERATIONS, _GUESSED_ROWS = 20, 2.0
 
 
@@ -96,9 +97,9 @@ def _fit_shapes(log_density: Array) -> tuple[float, Array]:
     return float(logsumexp(rows + np.log(frequency)[:, None], axis=0).sum()), logsumexp(weighted, axis=0)
 
 
-#: A label counts as hidden by the noise if its probability of having the most votes is below this value, …
+#: Probability of having the most votes below which a label counts as hidden by the noise.
 _HIDDEN = 0.5
-#: … and its class has at least this many labels that are not below it.
+#: Minimum number of labels of a class that are not hidden; only then are the hidden labels of the class left out.
 _FEW = 3
 
 #: ln of the least probability of a class, so that no label is certain when the noise is small.

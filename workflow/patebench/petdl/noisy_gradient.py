@@ -6,8 +6,8 @@ zS is added to every entry of the sum, which is then divided by n. A step is one
 It is (2/z)-GDP for any outcome of the earlier steps.
 
 The samples are public and all teachers take part in every step, so there is no subsampling that would reduce the cost.
-If `weighted`, a teacher's gradient is multiplied by the teacher's own confidence. It is not divided by the sum of all
-confidences, because then each teacher would change the contributions of all others.
+If `weighted`, a teacher's gradient is multiplied by the teacher's own confidence. These weights are not normalised by
+the sum of all confidences, because then one teacher would change the contributions of all other teachers.
 """
 
 from collections.abc import Sequence

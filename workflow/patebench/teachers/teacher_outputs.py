@@ -25,10 +25,13 @@ _MOST = float(np.finfo(np.float16).max)
 class TeacherOutputs:
     """Store of the outputs of a chunk's teachers on the public queries, in addition to their votes.
 
-    For distillation, class probabilities are softened at each of the `temperatures` and summed over teachers. For
-    PET-DL, the class probabilities (teachers, queries, classes) of each teacher are stored if `hints` is not None. If
-    `hints` is the name of a hidden layer, the outputs of this layer (teachers, queries, features) are stored too. If it
-    is `PROBABILITIES`, no hints are stored.
+    Parameters
+    ----------
+    temperatures : temperatures for distillation. At each of these, class probabilities are softened and summed over
+        teachers
+    hints : outputs to store for PET-DL. None: no outputs. `PROBABILITIES`: the class probabilities (teachers, queries,
+        classes) of each teacher. The name of a hidden layer: the class probabilities, and the outputs of this layer
+        (teachers, queries, features)
     """
 
     def __init__(self, temperatures: Sequence[float], hints: str | None) -> None:

@@ -133,8 +133,8 @@ def _train_stack(
     trained.
     """
     x, y = shards[teachers[0]]
-    # A stack always has the same shape: the shape changes rounding, and without placeholders it would depend on the
-    # sizes of the shards, which may be private.
+    # Placeholders make the shape of a stack independent of the sizes of the shards, which may be private. The shape
+    # affects the rounding of the results.
     placeholder = np.zeros_like(x), np.zeros_like(y)
     own = [shards[position] if position in teachers else placeholder for position in positions]
     visible = [number for number, position in enumerate(positions) if position in teachers]

@@ -1,10 +1,10 @@
 """Private Evolution (Lin et al., ICLR 2024) on a public pool: a class keeps the samples that its records vote for.
 
-The candidates of all classes are first the same random samples of the pool. Each private record votes for the candidate
-of its class that is nearest to it. The histograms of all classes are released with noise. The excess of a count over a
-threshold is the weight of a candidate. Half of the candidates of the next round are drawn by these weights, and the
-others are samples of the pool near the drawn ones. The weighted candidates of the last round train a linear classifier,
-and a student learns from their labels.
+In the first round, all classes have the same candidates: random samples of the pool. In every round, each private
+record votes for the nearest candidate of its class, and the vote counts of all candidates are released with noise. The
+weight of a candidate is the excess of its noisy count over a threshold. For the next round, half of the candidates are
+drawn from the current ones by these weights. The other half are samples of the pool near the drawn ones. The weighted
+candidates of the last round train a linear classifier, and a student learns from their labels.
 
 Differences from the authors' code (microsoft/DPSDA): samples of the pool replace generated samples, and classes have
 equal numbers of candidates instead of the private class frequencies.
@@ -27,7 +27,8 @@ from patebench.features.cells import nearest, nearest_several
 
 #: Threshold on noisy counts, in standard deviations of the noise.
 _THRESHOLD = 2.0
-#: Number of near samples of the pool, per new candidate, from which the candidates near others are drawn.
+#: Number of samples of the pool near the drawn candidates, divided by the number of candidates. The other half of the
+#: next candidates are drawn from these samples.
 _NEAR = 10
 
 
@@ -83,10 +84,10 @@ class PrivateEvolution(GaussianSums):
 
 
 def _draw_next(positions: NDArray[np.intp], weights: Array, pool: Array, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Return the positions in `pool` of a class's candidates for the next round, as many as there are now.
+    """Return the positions in `pool` of a class's candidates for the next round, in the shape of `positions`.
 
-    At most half of the new candidates are present ones, drawn from `positions` by their `weights`. The rest are samples
-    of the pool near the drawn ones.
+    `positions` (candidates,) are those of the current candidates, and `weights` (candidates,) their weights. At most
+    half of the next candidates are current ones, drawn by weight. The rest are samples of the pool near the drawn ones.
     """
     size = len(positions)
     drawn = np.unique(rng.choice(positions, size, p=weights))[: (size + 1) // 2]

@@ -1,7 +1,8 @@
 """Define methods on public features: their noise, their cost, and the classifier that they release.
 
-The features of a record follow from the record alone, and have at most unit length. A *record is replaced* by any other
-record with any label, or it is *added or removed*; a method states its ε for both. All other inputs are public.
+The features of a record follow from the record alone, and have at most unit length. All other inputs are public. A
+method states its ε for two kinds of neighbouring data sets: one record is *replaced* by any other record with any
+label, or one record is *added or removed*.
 """
 
 from abc import ABC, abstractmethod
@@ -128,7 +129,7 @@ class GaussianSums(FeatureMethod):
     def noisy(self, sums: Array, rng: np.random.Generator) -> Array:
         """Return `sums` over the records plus noise N(0, `noise`²) on each entry.
 
-        Subclasses must use it for all that they release about the records.
+        Subclasses may release facts about the records only through this method.
         """
         return sums + self.noise * rng.standard_normal(sums.shape)
 

@@ -1,8 +1,8 @@
 """Sum vectors of private records exactly.
 
-Vectors are integers on a grid, rounded towards zero, so their length stays at most 1, and sums of them and of their
-products are exact in any order. If a record changes, a sum therefore changes only by the vectors of this record,
-without rounding.
+The coordinates of a vector are rounded to a grid, towards zero, so its length stays at most 1. In grid units, all
+coordinates are integers, so sums of vectors and sums of their products are exact in any order. If a record changes, a
+sum therefore changes by exactly the vectors of this record, without rounding errors.
 """
 
 from collections.abc import Iterator
@@ -16,9 +16,10 @@ Array = NDArray[np.float64]
 #: Vectors (samples, features) in grid units, which single precision holds exactly.
 Units = NDArray[np.float32]
 
-#: Grid units in a length of 1. Sums of products are exact below 2⁵³, and so for up to 2²¹ records.
+#: Number of grid units in a length of 1. A product of two coordinates is at most 2³², and integers below 2⁵³ are exact,
+#: so sums of products are exact for up to 2²¹ records.
 UNIT = 2.0**16
-#: Finer units of coordinates before vectors are clipped.
+#: Number of units in a length of 1 on the finer grid to which coordinates are rounded before vectors are clipped.
 _FINE = 2.0**20
 
 #: Relative margin below length 1, larger than any rounding error.

@@ -4,10 +4,14 @@ The queries are random samples of the pool. The records within the radius of a q
 the weight of a vote falls with the distance. Each record has a budget, to which its votes are charged query by query;
 it stops voting when the budget is used up. The labels of the queries train a linear classifier, and a student.
 
-Differences from the paper: the radius of a query is its distance to its `neighbours`-th nearest sample of the pool. The
-paper has one radius for all queries, and adapts the noise of each to a noisy count of the records within it. Without
-these counts, no vote depends on an answer, so all answers are released at once. A weight is 1 at the query and ½ at
-the radius, and falls like the cosine; the authors' code also has other kernels.
+Differences from the paper:
+
+- The radius of a query is its distance to its `neighbours`-th nearest sample of the pool. The paper has one radius for
+  all queries.
+- All queries have the same noise, and all answers are released at once, since no vote depends on an answer. The paper
+  releases a noisy count of the records within the radius of each query, and adapts the query's noise to this count.
+- At distance d from a query of radius r, the weight of a vote is 1 − d²/(2r²): 1 at the query and ½ at the radius. For
+  vectors of unit length, this weight is linear in their cosine. The authors' code also has other kernels.
 """
 
 from dataclasses import dataclass

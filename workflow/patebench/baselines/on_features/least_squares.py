@@ -1,14 +1,16 @@
-"""Least squares on features (Mehta et al., TMLR 2023): class sums with noise, and a covariance.
+"""Least squares on features (Mehta et al., TMLR 2023): linear regression from noisy class sums and a covariance.
 
 Each record is a vector v whose last coordinate is a constant c, and has a class y. The class sums Σ v ⊗ e_y, with e_y
-the one-hot vector of y, are released with noise. They are regressed on n times the mean of v·v', where the number n of
-records is estimated from the constants. The mean of v·v' is computed from the pool, or Σ v·v' is released with noise
-too, as in the paper (DP-LS).
+the one-hot vector of y, are released with noise. They are regressed on n·C, where n is the number of records and C the
+mean of v·vᵀ. The number n is estimated from the last coordinates of the noisy class sums. There are two forms:
 
-Let a be an eigenvalue of this mean. Along its principal axis, the class sum n·a·w + N(0, σ² + r·n·a) determines the
-weight w, which has the prior N(0, τ²·aᵖ). σ² is the variance of the noise, and r·n·a the sampling variance of the
-records. r, p and τ maximise the evidence (MacKay 1992). The evidence is computed from the releases alone, so choosing
-them needs no labels.
+- `LeastSquares` computes C from the public pool.
+- `PrivateLeastSquares` computes C from Σ v·vᵀ over the records, released with noise, as in the paper (DP-LS).
+
+Let a be an eigenvalue of C. Along its eigenvector, the weight w of a class is estimated from the noisy class sum, which
+is modelled as n·a·w + N(0, σ² + r·n·a). Here σ² is the variance of the noise, and r·n·a the sampling variance of the
+records. The prior of w is N(0, τ²·aᵖ). The values of r, p and τ maximise the evidence, the marginal likelihood of the
+class sums (MacKay 1992). The evidence is computed from the releases alone, so this choice needs no labels.
 """
 
 from dataclasses import dataclass
@@ -28,7 +30,8 @@ from patebench.baselines.on_features.feature_sums import (
     to_coordinates,
 )
 
-#: The constant c in a vector. With it, opposite vectors of one class differ by 2·√(1 − c²).
+#: The constant c, the last coordinate of each vector. Two vectors of at most unit length with this coordinate differ by
+#: at most 2·√(1 − c²).
 CONSTANT = 0.25
 
 #: Values tried for r times the number of classes, for p, and for ln τ².

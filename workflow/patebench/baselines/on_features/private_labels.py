@@ -1,14 +1,17 @@
 """Release private labels of public samples: noisy histograms of public clusters, and randomised response with a prior.
 
-ε protects one label. Clusters are computed from public features. A replaced label leaves one cell of its cluster's
-histogram and enters another, so Laplace noise of scale b on each cell costs 2/b.
+ε protects one label. Clusters are computed from public features. A replaced label changes two counts of its cluster's
+label histogram by 1 each, so Laplace noise of scale b on each count costs ε = 2/b.
 
 *Randomised response with a prior* (RRWithPrior: Ghazi, Golowich, Kumar, Manurangsi, Zhang 2021, Algorithm 2) answers
-only among the k likeliest labels. If the true label is among them, it is the answer with probability e^ε/(e^ε + k − 1),
-and each other one is equally likely; if not, all k are equally likely. k maximises the probability of the true label,
-and no ε-private answer has a larger one (Theorem 3). The prior is uniform, or the noisy histogram of the cluster (their
-Figure 1b). Labels drawn from the clusters' histograms alone are related to ClusterRR (Esfandiari et al. 2022), whose
-exact steps are not reproduced here.
+with one of the k labels that are likeliest by the prior. If the true label is among these, it is the answer with
+probability e^ε/(e^ε + k − 1), and each of the other k − 1 labels with probability 1/(e^ε + k − 1). Otherwise, each of
+the k labels has probability 1/k. The value of k maximises the probability that the answer is the true label, and no
+ε-private answer reaches a larger probability (Theorem 3). The prior is uniform, or the noisy histogram of the cluster
+(their Figure 1b).
+
+Labels drawn from the clusters' histograms alone are related to ClusterRR (Esfandiari et al. 2022), whose exact steps
+are not reproduced here.
 """
 
 from dataclasses import dataclass
@@ -25,7 +28,7 @@ from patebench.features.query_clusters import clustered, count_labels
 Labels = NDArray[np.integer]
 Rng = np.random.Generator
 
-#: Share of ε that the histograms of a prior take, if there are any.
+#: Share of ε that is spent on the noisy histograms of a prior, if it has any; the labels are released with the rest.
 _PRIOR_SHARE = 0.25
 
 

@@ -7,8 +7,10 @@ so the number of records in a class is not needed.
 DPPL-Public: the exponential mechanism chooses public samples as prototypes of a class. The score of a public sample for
 a class is a sum over the private records of the class: their similarity to the sample, clipped and scaled to 0 … 1. The
 utility of K public samples is the smallest of their scores. The K samples are drawn together, with probability
-proportional to e^(η·utility): first the lowest-ranked one, at rank j with weight C(j − 1, K − 1), and then the others
-among the better ones (DPPL-Public Top-K). Proof: docs/explanation/proofs-systems.md, "Methods on public features".
+proportional to e^(η·utility) (DPPL-Public Top-K). If samples are ranked by score from rank 1, the best, then C(j − 1,
+K − 1) sets of K samples have their lowest-ranked sample at rank j. The lowest-ranked sample is therefore drawn first,
+with weight C(j − 1, K − 1)·e^(η·score) at rank j. The other K − 1 are drawn uniformly from the better ones. Proof:
+docs/explanation/proofs-systems.md, "Methods on public features".
 """
 
 from dataclasses import dataclass
