@@ -256,10 +256,10 @@ class ChangeFinding:
 
     @classmethod
     def refused(cls, kind: str, what: str, claimed: bool, why: str) -> "ChangeFinding":
-        """Return the finding on changed data that a stage refused with the message `why`.
+        """Return the finding for changed data if a stage refuses these data with the message `why`.
 
-        A refusal reveals something about the private data, as a public output does. So it is a violation if the
-        partition claims that the change alters at most one shard (`claimed`).
+        `claimed` is True if the partition claims that the change alters at most one shard and nothing public. Everybody
+        can see a refusal, so it depends on the change like a public output and violates this claim.
         """
         verdict = Moved.VIOLATED if claimed else Moved.REFUSED
         return cls(kind, what, verdict, claimed, (f"refused: {why}" if claimed else why,))
