@@ -303,9 +303,10 @@ def _resolve_mechanism(mechanism: object, parameters: dict[str, float], release:
 
 
 def _check_size_of_delta(delta: float, teachers: int | None, release: bool) -> None:
-    """Warn if `delta` is at least 1/`teachers`; for a `release`, raise PatebenchError instead.
+    """Check that `delta` is below 1/`teachers`.
 
-    If the number of teachers is None, 100 teachers are assumed, and a release gives a warning too.
+    If it is not, raise PatebenchError for a `release`, and warn otherwise. If `teachers` is None, `delta` is compared
+    with 1/100, and a `delta` that is too large only leads to a warning, also for a release.
     """
     if fault := large_delta(delta, teachers):
         if release and teachers is not None:

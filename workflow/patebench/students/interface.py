@@ -30,8 +30,9 @@ class NoisyTable:
     queries : (queries,) positions of the queries in the pool
     variance : variance of the noise on each count
     records : number of private records that voted
-    neighbours : number of nearest queries on which each record voted; None if each record voted on one query, that of
-        its cell (the part of the feature space around one query; see `features.cells`)
+    neighbours : number of nearest queries on which each record voted. If None, each record voted on the query with the
+        nearest centre (`features.cells.centres`); this may differ from the nearest query, which 1 stands for. Not used
+        if `weighted` is True
     weighted : True if each record voted on all queries, with weights
     """
 
