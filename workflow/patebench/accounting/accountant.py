@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting import conversion
-from patebench.accounting.logspace import Array, blocks
+from patebench.accounting.logspace import Array
+from patebench.core.blocks import blocks
 from patebench.core.bound import SMALLEST_DELTA, Bound, Conversion, Kind
 from patebench.core.errors import PatebenchError
 from patebench.core.text import plural

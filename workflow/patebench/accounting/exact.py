@@ -25,8 +25,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.logspace import Array, blocks
+from patebench.accounting.logspace import Array
 from patebench.accounting.votes import Counts, Votes, sort_with_ranks
+from patebench.core.blocks import blocks
 from patebench.core.progress import progress, silent
 from patebench.core.workers import map_in_order
 

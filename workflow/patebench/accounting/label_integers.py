@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.label_tables import Cells, both_signs, edges
-from patebench.accounting.logspace import Array, blocks
+from patebench.accounting.logspace import Array
+from patebench.core.blocks import blocks
 
 Integers = NDArray[np.int64]
 

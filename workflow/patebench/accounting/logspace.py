@@ -3,11 +3,13 @@
 A probability p is stored as ln p; ln 0 = −∞ is allowed.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from patebench.core.blocks import blocks
 
 Array = NDArray[np.float64]
 
@@ -75,15 +77,6 @@ def rowwise(function: Callable[[NDArray[Any]], Array], table: NDArray[Any]) -> A
     Each row of the result must depend only on the same row of `table`.
     """
     return np.concatenate([function(table[rows]) for rows in blocks(max(1, len(table)), _CELLS // table.shape[1])])
-
-
-def blocks(stop: int, size: int, start: int = 0) -> Iterator[slice]:
-    """Yield slices that divide the indices `start` … `stop` − 1 into blocks.
-
-    Each block has `size` indices, or 1 if `size` is below 1. The last block may have fewer.
-    """
-    size = max(1, size)
-    return (slice(first, min(first + size, stop)) for first in range(start, stop, size))
 
 
 def log_two_outcomes(log_q: ArrayLike, log_r: ArrayLike, log_b: ArrayLike, exponent: ArrayLike) -> Array:

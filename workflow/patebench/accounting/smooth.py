@@ -26,8 +26,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.logspace import Array, blocks
+from patebench.accounting.logspace import Array
 from patebench.accounting.votes import Counts
+from patebench.core.blocks import blocks
 
 _PER_VOTE = 32  # nodes of the table between even gaps g and g − 2
 _NODES = 1 << 17  # maximum number of nodes of the table

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.votes import ABSTAINED
+from patebench.core.blocks import blocks
 
 _CELLS = 1 << 20  # teachers × queries per block
 
@@ -68,8 +69,7 @@ def most_votes(votes: NDArray[np.integer]) -> NDArray[np.int64]:
     (queries,) int array
     """
     result = np.zeros(votes.shape[1], dtype=np.int64)
-    block = max(1, _CELLS // votes.shape[1])
-    for start in range(0, len(votes), block):
-        cast = np.cumsum(votes[start : start + block] != ABSTAINED, axis=1)
+    for teachers in blocks(len(votes), _CELLS // votes.shape[1]):
+        cast = np.cumsum(votes[teachers] != ABSTAINED, axis=1)
         result = np.maximum(result, cast.max(axis=0))
     return result

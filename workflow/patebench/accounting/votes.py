@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.logspace import blocks
+from patebench.core.blocks import blocks
 from patebench.core.checks import MOST_CLASSES, check_array, check_truth, check_whole
 from patebench.core.errors import PatebenchError
 from patebench.core.text import plural

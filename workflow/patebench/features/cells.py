@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.votes import ABSTAINED, UNIT, quantised
+from patebench.core.blocks import blocks
 from patebench.core.errors import PatebenchError
 
 Array = NDArray[np.float64]
@@ -63,7 +64,7 @@ def nearest(vectors: NDArray[np.floating], centres: Array) -> NDArray[np.intp]:
     is exact in any order, so the result for a vector does not depend on other vectors.
     """
     result = np.empty(len(vectors), dtype=np.intp)
-    for rows, distance in squared_distances(vectors, centres):
+    for rows, distance in _relative_distances(vectors, centres):
         result[rows] = np.argmin(distance, axis=1)
     return result
 
@@ -73,13 +74,20 @@ def squared_distances(vectors: NDArray[np.floating], points: NDArray[np.floating
 
     Distances are (rows, points), in squared units of the grid (`on_grid`).
     """
+    for rows, distance in _relative_distances(vectors, points):
+        yield rows, distance + np.square(on_grid(vectors[rows])).sum(axis=1)[:, None]
+
+
+def _relative_distances(vectors: NDArray[np.floating], points: NDArray[np.floating]) -> Iterator[tuple[slice, Array]]:
+    """Yield, for consecutive blocks of rows of `vectors`, the rows as a slice and ‖v − p‖² − ‖v‖² for all `points` p.
+
+    The result is (rows, points), in squared units of the grid. Within a row v, it orders the points as their distances
+    do, without the time to compute ‖v‖².
+    """
     points = on_grid(points)
     square = np.square(points).sum(axis=1)
-    block = max(1, _CELLS // len(points))
-    for start in range(0, len(vectors), block):
-        rows = slice(start, start + block)
-        own = on_grid(vectors[rows])
-        yield rows, np.square(own).sum(axis=1)[:, None] + square - 2 * (own @ points.T)
+    for rows in blocks(len(vectors), _CELLS // len(points)):
+        yield rows, square - 2 * (on_grid(vectors[rows]) @ points.T)
 
 
 def queries_voted_on(
@@ -112,7 +120,7 @@ def nearest_several(vectors: NDArray[np.floating], points: NDArray[np.floating],
     vector and the points, as in `nearest`.
     """
     result = np.empty((len(vectors), count), dtype=np.intp)
-    for rows, distance in squared_distances(vectors, points):
+    for rows, distance in _relative_distances(vectors, points):
         result[rows] = np.argpartition(distance, count - 1, axis=1)[:, :count]
     return result
 

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from patebench.accounting import exact_accountant, independent
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated
 from patebench.accounting.independent import pure_accountants
-from patebench.accounting.logspace import blocks, exp_multiple
+from patebench.accounting.logspace import exp_multiple
 from patebench.accounting.votes import Votes, winners
+from patebench.core.blocks import blocks
 from patebench.core.bound import Conversion, Kind
 from patebench.core.seeds import Source
 from patebench.mechanisms.base import Labels, Mechanism, Shown, never_abstaining, parameter

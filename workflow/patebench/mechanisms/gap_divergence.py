@@ -28,7 +28,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.logspace import LEAST, Array, blocks, log1mexp, softplus
+from patebench.accounting.logspace import LEAST, Array, log1mexp, softplus
+from patebench.core.blocks import blocks
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms.noise import LatticeNoise
 

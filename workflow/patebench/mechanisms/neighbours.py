@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.exact import Pairs
-from patebench.accounting.logspace import Array, blocks, log1mexp, logsumexp
+from patebench.accounting.logspace import Array, log1mexp, logsumexp
 from patebench.accounting.votes import Counts, multiplicities, ranks
+from patebench.core.blocks import blocks
 from patebench.mechanisms.noise import Noise
 from patebench.mechanisms.quadrature import (
     LOG_WEIGHTS,

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from patebench.accounting import rdp
-from patebench.accounting.logspace import Array, blocks, logsumexp
+from patebench.accounting.logspace import Array, logsumexp
 from patebench.accounting.votes import Counts
+from patebench.core.blocks import blocks
 from patebench.core.entropy import Entropy, discrete_normal
 from patebench.core.seeds import Source
 

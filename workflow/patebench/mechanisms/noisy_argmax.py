@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from patebench.accounting import discrete_gaussian, exact, exact_accountant, independent, label, rdp
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated, summed, with_added
 from patebench.accounting.filter import PerQueryCost
-from patebench.accounting.logspace import Array, blocks
+from patebench.accounting.logspace import Array
 from patebench.accounting.sanitised import SanitisingNoise
 from patebench.accounting.sanitised import accountants as sanitised_accountants
 from patebench.accounting.smooth import PerQuery
 from patebench.accounting.votes import Counts, Votes, winners
+from patebench.core.blocks import blocks
 from patebench.core.bound import Conversion, Kind
 from patebench.core.seeds import Source
 from patebench.mechanisms.base import Labels, Mechanism, Shown, never_abstaining, parameter

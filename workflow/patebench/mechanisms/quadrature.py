@@ -13,8 +13,9 @@ from functools import singledispatch
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.logspace import Array, blocks, hazard, log1mexp, logsumexp, rowwise
+from patebench.accounting.logspace import Array, hazard, log1mexp, logsumexp, rowwise
 from patebench.accounting.votes import multiplicities, ranks
+from patebench.core.blocks import blocks
 from patebench.mechanisms.noise import Gaussian, Laplace, Noise
 
 Integers = NDArray[np.int64]

@@ -16,7 +16,7 @@ from patebench.accounting import discrete_gaussian, independent, rdp
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated, with_added
 from patebench.accounting.logspace import Array
 from patebench.accounting.sparse import most_votes, participations, weighted_distance
-from patebench.accounting.votes import Counts, Votes, capped
+from patebench.accounting.votes import Counts, Votes, capped, winners
 from patebench.accounting.votes import counts as count
 from patebench.core.bound import Conversion, Kind
 from patebench.core.errors import PatebenchError
@@ -85,7 +85,7 @@ class SparseArgmax(Mechanism):
         else:
             noise = self.noise_of(votes.teachers)
             noisy = (counts + replace(noise, scale=noise.scale * votes.unit).draw(counts.shape, rng)) / votes.unit
-        return {"labels": np.argmax(noisy, axis=1).astype(np.int32), "noisy_counts": noisy}
+        return {"labels": winners(noisy), "noisy_counts": noisy}
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
         """Return ln Pr of each label and of "no answer" for each query, (queries, classes + 1).

@@ -20,6 +20,7 @@ from patebench.artefacts.reading import (
     voting_facts,
 )
 from patebench.cli.command import OutputFile, stage_command
+from patebench.core.blocks import blocks
 from patebench.core.class_accuracy import class_accuracy
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, write_arrays, write_json
@@ -209,12 +210,10 @@ def _gaps_and_plurality(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the gap between the two largest counts, and the plurality class (−1 without votes), each (queries,)."""
     gaps, plurality = np.empty((2, votes.shape[1]), np.int64)
-    block = max(1, _COUNTS // classes)
-    for start in range(0, votes.shape[1], block):
-        here = slice(start, start + block)
-        counts = vote_counts(votes[:, here], classes, abstentions=abstentions)
+    for queries in blocks(votes.shape[1], _COUNTS // classes):
+        counts = vote_counts(votes[:, queries], classes, abstentions=abstentions)
         # Of tied classes, the lowest is the plurality.
-        gaps[here], plurality[here] = vote_gaps(counts), np.where(counts.any(axis=1), counts.argmax(1), ABSTAINED)
+        gaps[queries], plurality[queries] = vote_gaps(counts), np.where(counts.any(axis=1), counts.argmax(1), ABSTAINED)
     return gaps, plurality
 
 

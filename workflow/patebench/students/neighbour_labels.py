@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from patebench.core.blocks import blocks
 from patebench.features.cells import centres, nearest
 from patebench.models.estimators import Estimator
 from patebench.models.scaling import Columns
@@ -105,10 +106,9 @@ class Spreading:
         The probabilities of a sample are equal if no label reaches it.
         """
         probabilities = np.empty((len(x), len(self.classes_)))
-        for start in range(0, len(x), _BLOCK):
-            block = x[start : start + _BLOCK].astype(np.float64)
+        for rows in blocks(len(x), _BLOCK):
             with np.errstate(invalid="ignore"):  # 0/0 for samples that no label reaches
-                probabilities[start : start + _BLOCK] = self.model.predict_proba(block)
+                probabilities[rows] = self.model.predict_proba(x[rows].astype(np.float64))
         return np.where(np.isnan(probabilities), 1 / len(self.classes_), probabilities)
 
 

@@ -5,12 +5,13 @@ coordinates are integers, so sums of vectors and sums of their products are exac
 sum therefore changes by exactly the vectors of this record, without rounding errors.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from patebench.core.blocks import blocks
 
 Array = NDArray[np.float64]
 #: Vectors (samples, features) in grid units, which single precision holds exactly.
@@ -25,7 +26,7 @@ _FINE = 2.0**20
 #: Relative margin below length 1, larger than any rounding error.
 _MARGIN = 1e-9
 
-_BLOCK = 1 << 12  # samples per block, which bounds memory
+BLOCK = 1 << 12  # samples per block, which bounds memory
 
 
 def clipped(vectors: NDArray[np.floating], length: float = 1.0, unit: float = UNIT) -> Array:
@@ -91,14 +92,9 @@ class Scaling:
         share = float(np.sqrt(1 - self.constant**2))
         dimensions = features.shape[1] if self.axes is None else self.axes.shape[1]
         units = np.full((len(features), dimensions + (self.constant > 0)), np.trunc(self.constant * UNIT), np.float32)
-        for rows in blocks(len(features)):
+        for rows in blocks(len(features), BLOCK):
             units[rows, :dimensions] = clipped(self.along(features[rows]) * (share / self.length), share)
         return units
-
-
-def blocks(samples: int) -> Iterator[slice]:
-    """Yield slices of at most `_BLOCK` positions that together cover 0 … `samples` − 1."""
-    return (slice(start, start + _BLOCK) for start in range(0, samples, _BLOCK))
 
 
 def class_sums(units: Units, labels: NDArray[np.integer], classes: int) -> Array:
@@ -108,7 +104,7 @@ def class_sums(units: Units, labels: NDArray[np.integer], classes: int) -> Array
     (samples,) their classes.
     """
     total = np.zeros((units.shape[1], classes))
-    for rows in blocks(len(units)):
+    for rows in blocks(len(units), BLOCK):
         total += units[rows].astype(np.float64).T @ (labels[rows, None] == np.arange(classes)).astype(np.float64)
     return total / UNIT
 
@@ -119,7 +115,7 @@ def outer_sums(units: Units) -> Array:
     The coordinates in `units` are integers in units of 1/`UNIT`.
     """
     total = np.zeros(2 * (units.shape[1],))
-    for rows in blocks(len(units)):
+    for rows in blocks(len(units), BLOCK):
         part = units[rows].astype(np.float64)
         total += part.T @ part
     return total / UNIT**2

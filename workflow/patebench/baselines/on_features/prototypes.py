@@ -26,7 +26,8 @@ from patebench.baselines.on_features.feature_method import (
     GaussianSums,
     PrivateRecords,
 )
-from patebench.baselines.on_features.feature_sums import Scaling, blocks, class_sums, clipped
+from patebench.baselines.on_features.feature_sums import BLOCK, Scaling, class_sums, clipped
+from patebench.core.blocks import blocks
 from patebench.core.text import plural
 
 #: Grid units in a length of 1, at which sums of products of two vectors are exact in single precision (24 bits).
@@ -122,7 +123,7 @@ def _directions(vectors: Array) -> NDArray[np.float32]:
     A vector shorter than 1/16 is multiplied by 16 instead. The result for a vector does not depend on other vectors.
     """
     units = np.empty(vectors.shape, np.float32)
-    for rows in blocks(len(vectors)):
+    for rows in blocks(len(vectors), BLOCK):
         units[rows] = clipped(vectors[rows] * _LONG, unit=_SHORT)
     return units
 
@@ -142,8 +143,8 @@ def _class_scores(public: NDArray[np.float32], records: NDArray[np.float32], low
     `high` and scaled to 0 … 1. All vectors are in units of 1/`_SHORT`.
     """
     total = np.zeros(len(public))
-    for start in range(0, len(records), _BLOCK):
-        similar = records[start : start + _BLOCK] @ public.T
+    for rows in blocks(len(records), _BLOCK):
+        similar = records[rows] @ public.T
         similar -= np.float32(low * _SHORT**2)
         similar *= np.float32(_SCORE / (high - low) / _SHORT**2)
         np.clip(similar, 0, _SCORE, out=similar)
