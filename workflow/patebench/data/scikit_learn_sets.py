@@ -1,22 +1,20 @@
 """Load data sets of scikit-learn, which have no official division, and divide them into private and public samples."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from patebench.core.seeds import generator
 from patebench.data.dataset import Dataset, LabelledSamples
 
 
-def _divide(name: str, private: int) -> Dataset:
-    """Load the data set `name` and divide it at random, but always in the same way; `private` samples are private."""
-    from sklearn import datasets
+def _divide(name: str, x: NDArray[Any], table: Any, private: int) -> Dataset:
+    """Divide a data set of scikit-learn at random, but always in the same way, into private and public samples.
 
-    table = getattr(datasets, f"load_{name}")()
-    if name == "digits":
-        x = np.round(table.images * (255 / 16)).astype(np.uint8)[:, None]
-    else:
-        x = table.data.astype(np.float32)
+    `private` is the number of private samples. `table` contains the labels and the class names.
+    """
     order = generator(0, name, "division").permutation(len(x))
     x, y = x[order], table.target[order].astype(np.int64)
     parts = LabelledSamples(x[:private], y[:private]), LabelledSamples(x[private:], y[private:])
@@ -28,7 +26,11 @@ def digits(root: Path, download: bool) -> Dataset:
 
     E. Alpaydin, C. Kaynak, *Optical Recognition of Handwritten Digits*, UCI Machine Learning Repository, 1998.
     """
-    return _divide("digits", 1197)
+    from sklearn.datasets import load_digits
+
+    table = load_digits()
+    images = np.round(table.images * (255 / 16)).astype(np.uint8)[:, None]
+    return _divide("digits", images, table, 1197)
 
 
 def wine(root: Path, download: bool) -> Dataset:
@@ -36,7 +38,10 @@ def wine(root: Path, download: bool) -> Dataset:
 
     S. Aeberhard, M. Forina, *Wine*, UCI Machine Learning Repository, 1992.
     """
-    return _divide("wine", 108)
+    from sklearn.datasets import load_wine
+
+    table = load_wine()
+    return _divide("wine", table.data.astype(np.float32), table, 108)
 
 
 def breast_cancer(root: Path, download: bool) -> Dataset:
@@ -45,4 +50,7 @@ def breast_cancer(root: Path, download: bool) -> Dataset:
     W. Wolberg, O. Mangasarian, N. Street, W. Street, *Breast Cancer Wisconsin (Diagnostic)*, UCI Machine Learning
     Repository, 1995.
     """
-    return _divide("breast_cancer", 369)
+    from sklearn.datasets import load_breast_cancer
+
+    table = load_breast_cancer()
+    return _divide("breast_cancer", table.data.astype(np.float32), table, 369)
