@@ -46,9 +46,8 @@ os.environ.update(RUN.ledger_environment())
 #   digits/seed-0_pool-400/teachers-50_iid_mlp/gnmax/sigma-5/supervised_mlp/round-0_random-100/round-1_random-100/labels.npz
 #   {dataset}/{split}/{ensemble}/{mechanism}/{noise}/{student}/{rounds}/labels.npz
 #
-# A pathvar is the whole folder: <split> is {dataset}/{split}, and <round> ends with {rounds}. A rule of a round sets the
-# folder of the rule that it extends to ROUND, so outputs, log and benchmark are in the folder of the round. The wildcard
-# constraints are at the end of the Snakefile.
+# A pathvar is the whole folder: <split> is {dataset}/{split}, and <round> ends with {rounds}. The wildcard constraints
+# are at the end of the Snakefile.
 DATA = "{dataset}"
 SPLIT = f"{DATA}/{{split}}"
 ENSEMBLE = f"{SPLIT}/{{ensemble}}"

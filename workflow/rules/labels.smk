@@ -59,8 +59,12 @@ use rule select_queries as select_queries_in_round with:
         features=used(RUN.uses_features, f"{ROUND}/queries.npz", "<results>/<split>/features.npz"),
         labels=expand("<results>/<student>/{rounds}/labels.npz", rounds=round_before),
         predictions=expand("<results>/<student>/{rounds}/predictions.npz", rounds=round_before),
-    pathvars:
-        selection=ROUND,
+    output:
+        "<results>/<round>/queries.npz",
+    log:
+        "<logs>/select_queries/<round>.log",
+    benchmark:
+        "<benchmarks>/select_queries/<round>.tsv"
     params:
         options=options(f"{ROUND}/queries.npz"),
 
@@ -95,8 +99,12 @@ use rule aggregate as aggregate_in_round with:
         votes=used(RUN.chunks, ROUND, "<results>/<round>/votes.npz", otherwise="<results>/<ensemble>/votes.npz"),
         selected="<results>/<round>/queries.npz",
         earlier=expand("<results>/<student>/{rounds}/labels.npz", rounds=round_before),
-    pathvars:
-        labels=ROUND,
+    output:
+        once("<results>/<round>/labels.npz"),
+    log:
+        "<logs>/aggregate/<round>.log",
+    benchmark:
+        "<benchmarks>/aggregate/<round>.tsv"
     params:
         options=options(f"{ROUND}/labels.npz"),
 
@@ -128,10 +136,14 @@ rule account:
 use rule account as account_in_round with:
     input:
         votes=used(RUN.chunks, ROUND, "<results>/<round>/votes.npz", otherwise="<results>/<ensemble>/votes.npz"),
-        labels="<results>/<labels>/labels.npz",
+        labels="<results>/<round>/labels.npz",
         selected=expand("<results>/<student>/{rounds}/queries.npz", rounds=rounds_so_far),
-    pathvars:
-        labels=ROUND,
+    output:
+        "<results>/<round>/bounds.json",
+    log:
+        "<logs>/account/<round>.log",
+    benchmark:
+        "<benchmarks>/account/<round>.tsv"
     params:
         options=options(f"{ROUND}/bounds.json"),
 

@@ -44,8 +44,12 @@ use rule collect as collect_in_round with:
         labels="<results>/<round>/labels.npz",
         bounds="<results>/<round>/bounds.json",
         students="<results>/<round>/student.json",
-    pathvars:
-        ensemble=ROUND,
+    output:
+        "<results>/<round>/collected.json",
+    log:
+        "<logs>/collect/<round>.log",
+    benchmark:
+        "<benchmarks>/collect/<round>.tsv"
 
 
 rule manifest:

@@ -34,12 +34,16 @@ rule train_student:
 use rule train_student as train_student_in_round with:
     input:
         pool="<results>/<split>/pool.npz",
-        labels="<results>/<labels>/labels.npz",
+        labels="<results>/<round>/labels.npz",
         test="<results>/<split>/test.npz",
         features=used(RUN.uses_features, f"{ROUND}/student.json", "<results>/<split>/features.npz"),
         encoder=used(RUN.uses_encoder, f"{ROUND}/student.json", "<results>/<split>/encoder.npz"),
-    pathvars:
-        labels=ROUND,
-        student=ROUND,
+    output:
+        student="<results>/<round>/student.json",
+        predictions="<results>/<round>/predictions.npz",
+    log:
+        "<logs>/train_student/<round>.log",
+    benchmark:
+        "<benchmarks>/train_student/<round>.tsv"
     params:
         options=options(f"{ROUND}/student.json"),

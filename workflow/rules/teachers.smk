@@ -92,25 +92,34 @@ ruleorder: import_votes > join_votes
 use rule train_teachers as train_teachers_in_round with:
     input:
         private="<results>/<data>/private.npz",
-        partition=f"<results>/{ENSEMBLE}/partition.npz",
+        partition="<results>/<ensemble>/partition.npz",
         pool="<results>/<split>/pool.npz",
         test="<results>/<split>/test.npz",
         selected=expand("<results>/<student>/{rounds}/queries.npz", rounds=rounds_so_far),
         features="<results>/<split>/features.npz",
         encoder="<results>/<split>/encoder.npz",
-    pathvars:
-        ensemble=ROUND,
+    output:
+        "<results>/<round>/chunks/{chunk}.npz",
+    log:
+        "<logs>/train_teachers/<round>/{chunk}.log",
+    benchmark:
+        "<benchmarks>/train_teachers/<round>/{chunk}.tsv"
     params:
         options=options(f"{ROUND}/chunks/{{chunk}}.npz"),
 
 
 use rule join_votes as join_votes_in_round with:
     input:
-        partition=f"<results>/{ENSEMBLE}/partition.npz",
+        partition="<results>/<ensemble>/partition.npz",
         pool="<results>/<split>/pool.npz",
         truth="<results>/<split>/truth.npz",
         test="<results>/<split>/test.npz",
         chunk=expand("<results>/<round>/chunks/{chunk}.npz", chunk=known(RUN.chunks, ROUND)),
         earlier=expand("<results>/<student>/{rounds}/votes.npz", rounds=round_before),
-    pathvars:
-        ensemble=ROUND,
+    output:
+        votes="<results>/<round>/votes.npz",
+        summary="<results>/<round>/ensemble.json",
+    log:
+        "<logs>/join_votes/<round>.log",
+    benchmark:
+        "<benchmarks>/join_votes/<round>.tsv"
