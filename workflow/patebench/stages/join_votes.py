@@ -78,12 +78,7 @@ def run(
         arrays = {name: np.concatenate([part[name] for part in parts]) for name in WEIGHTS}
         meta["teachers"] = teachers
     else:
-        order = np.argsort(np.concatenate([part["teachers"] for part in parts]))
-        arrays = {
-            name: np.concatenate([part[name] for part in parts])[order]
-            for name in ("votes", "test_votes")
-            if name in first.arrays
-        }
+        arrays = {name: _join_array(parts, name) for name in ("votes", "test_votes") if name in first.arrays}
     if "queries" in first.arrays:
         arrays["queries"] = first["queries"]
     if in_rounds := "queries_files" in first.meta:
@@ -215,6 +210,16 @@ def _gaps_and_plurality(
         # Of tied classes, the lowest is the plurality.
         gaps[queries], plurality[queries] = vote_gaps(counts), np.where(counts.any(axis=1), counts.argmax(1), ABSTAINED)
     return gaps, plurality
+
+
+def _join_array(chunks: Sequence[Artefact], name: str) -> NDArray[Any]:
+    """Join the arrays `name` of all `chunks` into one, with one row per teacher in the order of their numbers."""
+    rows = sum(len(part["teachers"]) for part in chunks)
+    # Chunks are copied directly to their rows, so memory holds the joined array once.
+    result = np.empty((rows, *chunks[0][name].shape[1:]), np.result_type(*(part[name] for part in chunks)))
+    for part in chunks:
+        result[part["teachers"]] = part[name]
+    return result
 
 
 def _check_teachers(chunks: Sequence[Artefact], shards: Artefact) -> None:

@@ -54,7 +54,8 @@ class TeacherOutputs:
         # equally likely, so that sums over teachers stay finite.
         diverged = np.isnan(log_p).any(axis=2, keepdims=True)
         log_p = np.where(diverged, -np.log(log_p.shape[2]), log_p).astype(log_p.dtype)
-        for logits in log_p.astype(np.float64) if self.temperatures else ():  # of one teacher, up to a constant
+        for of_teacher in log_p if self.temperatures else ():
+            logits = of_teacher.astype(np.float64)  # up to a constant
             self.soft += np.stack([softmax(logits / temperature, axis=-1) for temperature in self.temperatures])
         if self.hints is None:
             return
