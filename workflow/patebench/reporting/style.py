@@ -132,12 +132,15 @@ def themed() -> AbstractContextManager[None]:
     return mpl.rc_context(_RC)
 
 
-#: Width and height in inches of a figure with one panel and text next to its points.
-WIDE = (9.2, 4.6)
+#: Label of a figure that shows nothing.
+_EMPTY = "empty"
+
+#: Width and height in inches of a figure with one panel, and of one with text next to its points.
+_ALONE, WIDE = (6.4, 3.6), (9.2, 4.6)
 
 
 def panels(
-    titles: Sequence[str], sharey: bool = True, per_row: int = 0, alone: tuple[float, float] = (6.4, 3.6)
+    titles: Sequence[str], sharey: bool = True, per_row: int = 0, alone: tuple[float, float] = _ALONE
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure with one panel per title, and the axes of its panels.
 
@@ -150,7 +153,7 @@ def panels(
     """
     columns = min(per_row or (3 if len(titles) > 4 else 2), len(titles))
     rows = -(-len(titles) // columns)
-    width = {1: 6.4, 2: 9.2, 3: 11.4}[columns]
+    width = {1: _ALONE[0], 2: 9.2, 3: 11.4}[columns]
     size = alone if len(titles) == 1 else (width, 0.3 + 3.3 * rows)
     figure = Figure(figsize=size, layout="constrained")
     axes = list(figure.subplots(rows, columns, squeeze=False, sharey=sharey).flat)
@@ -209,7 +212,7 @@ def finished(figure: Figure, axes: Iterable[Axes]) -> Figure:
 def empty() -> Figure:
     """Return a placeholder figure with a note that there is nothing to show; the report page leaves it out."""
     figure, (axis,) = panels([""])
-    figure.set_label("empty")
+    figure.set_label(_EMPTY)
     figure.set_figheight(1.6)
     axis.set_axis_off()
     centred: Any = {"ha": "center", "va": "center", "transform": axis.transAxes}
@@ -219,7 +222,7 @@ def empty() -> Figure:
 
 def is_empty(figure: Figure) -> bool:
     """Return True if `figure` is a placeholder made by `empty`."""
-    return figure.get_label() == "empty"
+    return figure.get_label() == _EMPTY
 
 
 def save(figure: Figure, *paths: Path) -> None:
