@@ -462,14 +462,14 @@ def check_covers(mechanism: Mechanism, *, abstentions: bool, weights: bool, labe
     labels_only : True if samples are public and only their labels are private
     """
     name = type(mechanism).__name__
-    silence = (
+    abstaining = (
         f"the proof of {name} assumes that teachers vote on every query, but these teachers may abstain; mechanisms"
         " that allow abstentions:"
     )
     for attribute, present, fault in (
         ("labels", labels_only, f"no theorem of {name} states the ε of a private label whose sample is public; use"),
         ("weights", weights, f"{name} has no theorem for votes with weights; mechanisms that accept weights:"),
-        ("abstentions", abstentions, silence),
+        ("abstentions", abstentions, abstaining),
     ):
         if present and not getattr(mechanism, attribute):
             raise PatebenchError(f"{fault} {_mechanisms_with(attribute)}", code=attribute)

@@ -264,9 +264,10 @@ def _bound_whole_pool(
     drawn only if `noise` is given.
     """
     release = labels.meta["mode"] == Mode.RELEASE
-    # At most 40 numbers from 1 on, evenly spaced on a logarithmic scale.
-    spaced = np.geomspace(1, votes.queries, min(40, 2 + votes.queries // 20))
-    along = [] if release else sorted({round(T) for T in spaced})
+    along: list[int] = []
+    if not release:
+        # At most 40 numbers from 1 on, evenly spaced on a logarithmic scale.
+        along = sorted({round(T) for T in np.geomspace(1, votes.queries, min(40, 2 + votes.queries // 20))})
     bounds: list[Bound] = mechanism.bounds(votes, numbers, delta, noise, along, discrete=release)
     if "budget" in labels.meta:
         bounds += _budget_bounds(labels, mechanism, votes, check_queries([*numbers, *along], votes.queries), delta)
