@@ -230,9 +230,12 @@ def test_the_target_may_be_for_a_record_that_is_added_or_removed(digits: WithEnc
 
 
 @pytest.mark.slow
-def test_a_student_learns_the_labels_of_a_classifier(digits: WithEncoder, defaults: dict[ModuleType, Told]) -> None:
-    told = train(digits, train_on_features, {"student": "label-spreading"})
-    assert told["classifier_accuracy"] == defaults[train_on_features]["accuracy"]
+@pytest.mark.parametrize("stage", [train_on_features, train_dpsgd])
+def test_a_student_learns_the_labels_of_a_classifier(
+    digits: WithEncoder, defaults: dict[ModuleType, Told], stage: ModuleType
+) -> None:
+    told = train(digits, stage, {"student": "label-spreading"})
+    assert told["classifier_accuracy"] == defaults[stage]["accuracy"]
     assert told["model"].startswith("label-spreading")
     assert told["public_use"] == "features, student"
 

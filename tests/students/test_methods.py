@@ -21,7 +21,7 @@ from patebench.students.student_training import Checkpoint, train
 STUDENTS_FOLDER = Path(__file__).parents[2] / "workflow" / "patebench" / "students"
 #: Epochs of a short training, enough for an easy world.
 SHORT = {"supervised": 60, "noise-aware": 60, "gan": 16, "vat": 12, "consistency": 12, "cluster-consistency": 12}
-SHORT |= {"label-spreading": 1, "nearest-label": 1, "table-regression": 1, "table-network": 4}
+SHORT |= {"label-spreading": 1, "nearest-label": 1, "table-regression": 1, "table-spreading": 1, "table-network": 4}
 #: Those that learn from labels, and not from a table alone.
 BY_LABELS = [name for name in STUDENTS if not reads_table(name)]
 

@@ -4,7 +4,7 @@ The configuration, the options of the commands and the folder names are derived 
 to a stage, add a field here and use it in the stage.
 """
 
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
@@ -391,6 +391,14 @@ class DistilParameters(LearnerParameters):
     )
 
 
+#: Field of a private classifier for its student.
+_STUDENT: Any = Field(
+    None,
+    description="Method of a student trained on the classifier's labels of the pool; by default, there is no student,"
+    " and the classifier itself is evaluated.",
+)
+
+
 class DpsgdParameters(Parameters):
     """Training by DP-SGD to a target (ε, δ).
 
@@ -434,6 +442,7 @@ class DpsgdParameters(Parameters):
     )
     epsilon: PositiveNumber = Field(description="Target ε of the model, at `delta`; it protects one private sample.")
     delta: Number = Field(ge=LEAST_DELTA, lt=1, description="δ of the target ε.")
+    student: Method | None = _STUDENT
 
     @model_validator(mode="after")
     def _belong_together(self) -> Self:
@@ -536,11 +545,7 @@ class FeatureMethodParameters(Parameters):
         description="With cluster-histograms and cluster-resampling, number of clusters, default 100; with"
         " randomised-response, number of clusters whose histograms are the prior, which is uniform by default.",
     )
-    student: Method | None = Field(
-        None,
-        description="Method of a student trained on the classifier's labels; by default, there is no student, and the"
-        " classifier itself is evaluated.",
-    )
+    student: Method | None = _STUDENT
 
     @model_validator(mode="after")
     def _belong_together(self) -> Self:

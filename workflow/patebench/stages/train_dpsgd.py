@@ -65,7 +65,8 @@ def run(
     """Train a model by DP-SGD on all private samples, with the smallest noise that reaches the target ε.
 
     Private samples that equal a test sample byte for byte are left out, as in the partition. The forms linear and
-    fine-tuned start from the encoder of the public pool.
+    fine-tuned start from the encoder of the public pool. With --student, a student is trained on the model's labels of
+    the pool.
     """
     import torch
 
@@ -115,7 +116,14 @@ def run(
             f"the training has ε = {bound.epsilon:g}, above its target of {training.epsilon:g}; this is a bug in "
             "patebench: please report it with the log"
         )
-    reached = accuracy(weights)
+    reached = {"model": name, "model_parameters": len(weights), "curve": curve, **accuracy(weights)}
+    if training.student:
+        from patebench.stages.train_student import student_of_labels
+
+        known = model.logits(weights, public["x"]).argmax(1).numpy()
+        classifier = {"classifier": name, "classifier_accuracy": reached["accuracy"]}
+        student = student_of_labels(training.student, public, known, test_set, derive(seed, stream, "student"))
+        reached = {**classifier, **student}
     log.info("DP-SGD, %s: %.2f%% on the test set at ε = %.4g", training.form, 100 * reached["accuracy"], bound.epsilon)
     result = {
         **model_inputs(samples, public, test_set, encoder, seed),
@@ -124,12 +132,9 @@ def run(
         "private_model": training.slug,
         "parameters": {**chosen, **smaller, "noise": noise, "epsilon": training.epsilon, "delta": training.delta},
         "training": training.model_dump(),
-        "public_use": "features" if encoder else "scale of samples",
+        "public_use": ("features" if encoder else "scale of samples") + (", student" if training.student else ""),
         "public_samples": len(public["x"]),
-        "model": name,
-        "model_parameters": len(weights),
         **reached,
-        "curve": curve,
         "seconds": round(time.monotonic() - started, 1),
         "statement": _SEEDED,
         "bounds": [bound.to_json()],

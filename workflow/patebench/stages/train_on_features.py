@@ -87,9 +87,9 @@ def run(
     if parameters.student:
         from patebench.stages.train_student import student_of_labels
 
-        own = {"classifier": reached["model"], "classifier_accuracy": reached["accuracy"]}
+        classifier = {"classifier": reached["model"], "classifier_accuracy": reached["accuracy"]}
         student = student_of_labels(parameters.student, public, known, test_set, derive(seed, stream, "student"))
-        reached = {**own, **student}
+        reached = {**classifier, **student}
     system, form = (FEATURE_METHODS.fact(parameters.method, what) for what in ("system", "form"))
     log.info("%s, %s: %.2f%% on the test set at ε = %.4g", system, form, 100 * reached["accuracy"], bound.epsilon)
     result = {

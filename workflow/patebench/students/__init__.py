@@ -42,6 +42,10 @@ STUDENTS.add(
     "table-regression", "patebench.students.table_regression:trainer", options=(), needs_features=True, reads_table=True
 )
 STUDENTS.add(
+    "table-spreading", "patebench.students.neighbour_labels:table_spreading", options=(), needs_features=True,
+    reads_table=True,
+)  # fmt: skip
+STUDENTS.add(
     "table-network",
     "patebench.students.table_network:trainer",
     options=(),

@@ -1,8 +1,9 @@
 """Students without a network: nearest labels, or labels spread over a graph.
 
-Both are deterministic and trained in one step.
+All are deterministic and trained in one step.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from patebench.models.estimators import Estimator
 from patebench.models.scaling import Columns
 from patebench.students.interface import Features, StudentConfig, StudentData, StudentTrainer
 from patebench.students.supervised import LogProbabilities, OneStepTrainer
+from patebench.students.table_regression import fitted
 
 #: Share of a sample's label that comes from its neighbours; the remaining share is its released label.
 _ALPHA = 0.8
@@ -76,6 +78,15 @@ def label_spreading(data: StudentData, config: StudentConfig, seed: int) -> Stud
 
     settings = {"kernel": kernel, "alpha": _ALPHA, "neighbours": _NEIGHBOURS}
     return OneStepTrainer(fit, "label-spreading", settings=settings)
+
+
+def table_spreading(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
+    """Return the trainer of a `label_spreading` student that starts from a regression of the released table.
+
+    The regression (`table_regression.py`) labels all samples of the pool. `data.labels` are not read.
+    """
+    labels = fitted(data, "table-spreading")(data.pool).argmax(axis=1)
+    return label_spreading(replace(data, labels=labels), config, seed)
 
 
 class Spreading:
