@@ -49,7 +49,7 @@ _NO_LEDGER = (
     "It was not checked that the labels come from these votes. Other releases of the private data are not counted."
 )
 
-#: Protection stated for votes without a partition.
+#: Text that states what ε protects if the votes have no partition.
 _OF_TEACHER = "the votes of one teacher; which records these depend on is not known"
 
 
@@ -70,21 +70,21 @@ def run(
 ) -> None:
     """Compute every bound on ε for the labels in a file.
 
-    The file of labels states the mechanism, the queries, the budget and the rounds. Labels and votes must have the same
-    number of teachers, the same partition with the same protected changes of the data, and the same kind of votes (with
-    or without abstentions and weights). For a release with --ledger, the ledger must contain the release with the same
-    settings. For a release without --ledger, the output states what was not checked.
+    The file of labels states the mechanism, the queries, the budget and the rounds. Labels and votes must agree in the
+    pool, the numbers of teachers and classes, the partition with the changes of the data that it protects, and whether
+    teachers may abstain. For a release with --ledger, the ledger must contain the release with the same settings. For a
+    release without --ledger, the output states what was not checked.
 
     For labels with noise from a seed, ε is computed for the first T queries, for each T given as --queries. Curves of ε
     over T are computed for figures. With --seed and --stream, sanitised bounds (data-dependent bounds with noise) are
-    drawn as well. Sanitised bounds have no curves, because each point would be a release.
+    drawn as well. They have no curves, because each point of a curve would be a release.
 
     For a release, ε is stated for all queries together, with bounds that are valid for discrete noise. With --ledger,
     the total ε of all releases from the same private data is added.
 
     For queries selected in rounds, ε is stated for all queries together. Worst-case bounds are included only if they
-    are valid for adaptive queries. Data-dependent bounds treat the queries as fixed in advance, as their source states.
-    Sanitised bounds are not available.
+    are valid for adaptive queries. Data-dependent bounds treat the queries as fixed in advance, and the output states
+    this. Sanitised bounds are not available.
     """
     source, all_votes = read_source(votes, classes is not None, classes, teachers)
     report_sizes(source, all_votes)
@@ -163,9 +163,9 @@ def _read_rounds(labels: Artefact, selected: Sequence[Path], votes: Artefact) ->
 def _query_numbers(labels: Artefact, requested: Sequence[int]) -> list[int]:
     """Return the numbers T such that ε is computed for the first T queries.
 
-    These are the numbers in `requested` or, if it is empty, only the number of all queries. The labels of a release and
-    labels drawn in rounds are published together. For them, raise ArtefactError if `requested` contains another number
-    than that of all queries.
+    These are the numbers in `requested` or, if `requested` is empty, only the number of all queries. The labels of a
+    release and labels drawn in rounds are published together, so only the number of all queries is allowed: raise
+    ArtefactError if `requested` contains another number.
     """
     total = len(labels["labels"])
     if (labels.meta["mode"] == Mode.RELEASE or labels.meta["rounds"]) and set(requested) - {total}:
@@ -181,9 +181,9 @@ def _query_numbers(labels: Artefact, requested: Sequence[int]) -> list[int]:
 def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path) -> Ledger:
     """Return the ledger in `folder` that contains the release `labels`.
 
-    Raise PatebenchError if the labels come from a seed, or if the ledger does not contain the release. Also raise it if
-    the entries of the release state another mechanism, parameters, partition, votes or number of teachers or queries
-    than `labels` and `votes`. `source` is the file of `votes`.
+    Raise PatebenchError if the labels come from a seed, or if the ledger does not contain the release. Also raise
+    PatebenchError if the ledger states another mechanism, parameters, partition, votes, number of teachers or number of
+    queries than `labels` and `votes`. `source` is the file of `votes`.
     """
     if labels.meta["mode"] != Mode.RELEASE:
         raise PatebenchError("labels from a seed are not a release and are not entered in a ledger; leave out --ledger")
@@ -226,15 +226,15 @@ def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path)
 def _total_bounds(labels: Artefact, ledger: Ledger, queries: Sequence[int], delta: float) -> list[Bound]:
     """Return the total ε of all releases in `ledger` as a bound for each number of queries in `queries`.
 
-    Return [] if the ledger contains no release besides `labels`. The total ε is the limit of the ledger (its ε budget)
-    if it has one, and otherwise the composition of all releases. It is the same for each number of queries.
+    If the ledger has a limit (ε budget), the total ε is this limit. Otherwise, it is the ε of the composition of all
+    releases. It is the same for each number of queries. Return [] if the ledger contains no release besides `labels`.
     """
     if len(ledger.entries) == len(labels.meta["entries"]):
         return []
-    # The limit is valid for adaptively chosen draws. Without it, the sum of all costs is valid only for draws planned
-    # in advance, which cannot be proven, so that bound is not publishable.
+    # The limit is valid for adaptively chosen draws. Without a limit, the sum of all costs is valid only for draws that
+    # were planned in advance. Nobody can prove this, so the bound is not publishable.
     limit = ledger.limit
-    # The source omits the number of draws: it depends on the order of the jobs, hence on the teachers' training times.
+    # `source` omits the number of draws, which depends on the order of jobs, hence on private training times.
     planned = "Mironov 2017, Proposition 1: all draws in the ledger, as if planned beforehand"
     kept = "Feldman & Zrnic 2021, section 3: the limit of all draws in the ledger"
     accountant = DirectAccountant(
@@ -260,8 +260,8 @@ def _bound_whole_pool(
     """Return a dict with `bounds`, `curves` and `teacher_costs`, for labels of the whole pool.
 
     `bounds` on ε and `teacher_costs` (ε of individual teachers) are for the first T queries, for each T in `numbers`.
-    `curves` contain ε over T; for a release, the list is empty. Sanitised bounds (data-dependent bounds with noise) are
-    drawn only if `noise` is given.
+    `curves` contains curves of ε over T; for a release, it is empty. Sanitised bounds (data-dependent bounds with
+    noise) are drawn only if `noise` is given.
     """
     release = labels.meta["mode"] == Mode.RELEASE
     along: list[int] = []
@@ -284,8 +284,8 @@ def _budget_bounds(
 ) -> list[Bound]:
     """Return the ε budget of `labels` as a bound for each number of queries in `queries`.
 
-    Return [] if `delta` is smaller than the δ of the budget, since the budget is not valid there. Raise ArtefactError
-    if the answered queries are not exactly those that the budget allows.
+    Return [] if `delta` is smaller than the δ of the budget, because the budget is not valid at a smaller δ. Raise
+    ArtefactError if the answered queries are not exactly those that the budget allows.
     """
     budget = labels.meta["budget"]
     cost = cost_per_query(labels.meta["mechanism"], mechanism, votes.teachers, votes.classes)

@@ -1,11 +1,12 @@
 """Command `audit --adjacency`: rerun the stages of a configuration on changed private data.
 
-The first seed of each experiment and each of its ensembles is audited. The stages `data`, `split`, `partition`,
-`train_teachers`, `join_votes` and the first round's `select_queries` run in this process, in a temporary folder: once
-on the unchanged data and once on each changed copy. Nothing is released. Each changed copy is stored as a user's own
-files, which the stage `data` reads with the loader for own files. For folders and tables of the user, the data set's
-own loader is also run on changed files. So the audit detects if one of these loaders derives public facts from private
-records.
+All ensembles of the configuration are audited, with the first seed of each experiment. The stages from `data` to
+`join_votes` run in this process, in a temporary folder: once on the unchanged data and once on each changed copy. In
+active learning, only the queries of the first round are selected. Nothing is released.
+
+Each changed copy is stored as a user's own files, which the stage `data` reads with the loader for own files. If the
+data set is a folder or table of the user, its own loader is also run on changed files, to detect a loader that derives
+public facts from private records.
 """
 
 import hashlib
@@ -44,7 +45,7 @@ from patebench.stages.train_teachers import read_shard
 #: Number of teachers per retrained chunk, unless all teachers are retrained.
 _TOGETHER = 3
 
-#: Outputs by option of each stage before training, in order; the run stores the other options under the first output.
+#: Stages before training, in order. For each stage: output option → file name. The first file identifies the job.
 _BEFORE_TRAINING: Mapping[str, dict[str, str]] = {
     "data": {"private": "private.npz", "public": "public.npz"},
     "split": {"pool-out": "pool.npz", "truth-out": "truth.npz", "test-out": "test.npz"},
@@ -60,7 +61,7 @@ _PRIVATE = {
     *(f"plurality_{what}_{on}" for what in ("accuracy", *BESIDE_ACCURACY) for on in ("pool", "test")),
 }
 
-#: Files with private arrays and public metadata, except the chunks of teachers; every other file is public.
+#: Files with private arrays → layouts; chunks of teachers are private too. Metadata outside `_PRIVATE` is public.
 _PRIVATE_ARRAYS = {"private.npz": SAMPLES, "partition.npz": PARTITION, "votes.npz": VOTES}
 
 
@@ -74,7 +75,7 @@ def run(
     """Rerun the stages of the configuration CONFIG on changed private data, and report every difference.
 
     Each change is of one record, one owner or one shard. After a change, the votes of at most one teacher may differ,
-    and no public output may differ. The exit status is 1 if more differs than the partition claims. Only the first seed
+    and no public output may differ. The exit status is 1 if more differs than the partition allows. Only the first seed
     of each experiment is audited, and nothing is stored or released.
     """
     from patebench.config import load, validate
@@ -97,9 +98,9 @@ def run(
 def audit(config: Run, folder: Path, changes: int = 1, thorough: bool = False) -> Iterator[AuditedData]:
     """Yield the findings on each data set and each ensemble, for the first seed of each experiment.
 
-    For an ensemble, each kind of change to its private data is made `changes` times. If `thorough` is True, all
+    For each ensemble, each kind of change to the private data is made `changes` times. If `thorough` is True, all
     teachers are retrained after each change. The stages write to subfolders of `folder`. Raise PatebenchError if the
-    votes were imported or if the data set uses `long_tail`.
+    votes were imported, or if the data set uses `long_tail`, which selects records by their labels.
     """
     label_sets = [labels for experiment in config.experiments for labels in experiment.label_sets]
     first_seeds: dict[Ensemble, None] = {}
@@ -124,7 +125,7 @@ def audit(config: Run, folder: Path, changes: int = 1, thorough: bool = False) -
         if data not in sets:
             sets[data] = DataSet(config, data, folder / f"data-{len(sets)}")
             yield sets[data].audit()
-        # The first round of active learning of each query selection strategy.
+        # The first round of active learning, once per strategy for selecting queries.
         rounds = [labels.round.rounds[0] for labels in label_sets if labels.round and labels.ensemble == ensemble]
         rounds = list({each.selection.slug: each for each in reversed(rounds)}.values())
         yield _audit_ensemble(sets[data], ensemble, rounds, folder / "runs", changes, thorough)
@@ -134,9 +135,10 @@ def audit(config: Run, folder: Path, changes: int = 1, thorough: bool = False) -
 class Rerun:
     """Run of the stages from `data` to the votes of an ensemble, in this process.
 
-    The stage `data` loads the data set `data`, and all stages write to `folder`. If `ensemble` is None, only the stage
-    `data` runs. `rounds` are first rounds of active learning; their queries are selected before training. The method
-    `prepare` runs the stages before training and stores digests of their outputs in the attribute `prepared`.
+    The method `prepare` runs the stages before training and stores digests of the outputs in the attribute `prepared`.
+    Then, the method `vote` trains teachers. The stage `data` loads the data set `data`, and all stages write to
+    `folder`. If `ensemble` is None, only the stage `data` runs. `rounds` are first rounds of active learning, whose
+    queries are selected before training.
     """
 
     def __init__(
@@ -155,10 +157,10 @@ class Rerun:
         self.prepared = Traces({})
 
     def _make(self, stage: str, target: str, outputs: Mapping[str, str], **options: Any) -> None:
-        """Make the file `target` by the command of `stage`, with its options in the run and the further `options`.
+        """Run the command of `stage` to create the file `target`, with the configured options and `options`.
 
-        `outputs` maps each output option to a file name in the folder of `target`. Input files are searched in the
-        folder of `target`, then in its parent folders.
+        `outputs` maps each output option to a file name in the folder of `target`. Input files are searched in this
+        folder and then in its parent folders.
         """
         folder = (self.folder / target).parent
         options = {**self.run.options[target], **{option: folder / name for option, name in outputs.items()}, **options}
@@ -194,7 +196,8 @@ class Rerun:
     def vote(self, chunks: Sequence[str]) -> Traces:
         """Train the teachers of `chunks` that are not trained yet, and return digests of all outputs so far.
 
-        If `chunks` lists all chunks, the stage `join_votes` also joins their votes into one matrix.
+        `chunks` contains ranges of teacher numbers, such as "0-2". If all chunks are listed, the stage `join_votes`
+        joins the votes into one matrix.
         """
         votes: dict[int, str] = {}
         for voters, names in self.run.chunks.items():
@@ -219,9 +222,9 @@ class Rerun:
         return Traces(self.public_traces(chunks), self.prepared.shards, votes)
 
     def public_traces(self, chunks: Collection[str] = ()) -> dict[str, str]:
-        """Return all public outputs as texts by name, to compare them with those of another run.
+        """Return a dict from the name of each public output to its text, for comparison with another run.
 
-        The outputs are the names of all files, the digests of public files, and the public metadata of private files. A
+        The texts are the list of all files, the digests of public files, and the public metadata of private files. A
         file with the votes of a chunk of teachers is included only if the chunk is in `chunks`.
         """
         files = [path for path in sorted(self.folder.rglob("*")) if path.is_file()]
@@ -244,7 +247,7 @@ class Rerun:
 
 
 def _read_as_loaded(path: Path) -> Artefact:
-    """Return the samples in the file `path`; if `x` contains features of images, it is replaced by the images."""
+    """Return the samples in the file `path`; if `x` contains features of images, the images replace `x`."""
     samples = read_any_arrays(path, LAYOUTS)
     arrays = dict(samples.arrays)
     arrays["x"] = arrays.pop("images", arrays["x"])
@@ -252,9 +255,9 @@ def _read_as_loaded(path: Path) -> Artefact:
 
 
 class DataSet:
-    """Data set to audit: tests its loader, and makes copies of it with changed private records in `folder`.
+    """Data set `data` of the configuration `config`, with methods that test its loader and create changed copies.
 
-    `data` is the data set in the configuration. `unchanged` is the run of the stage `data` on the unchanged data set.
+    Files are written to `folder`. The attribute `unchanged` is a run of the stage `data` on the unchanged data set, and
     `private` and `public` are the samples that this run loaded.
     """
 
@@ -276,7 +279,7 @@ class DataSet:
         """
         files = {"private": str(self.folder / f"{name}-private.npz"), "public": str(self.folder / "own-public.npz")}
         arrays = dict[str, Any](records)
-        if not self.private.meta.get("own_rows"):  # then the rows of the copy are positions too
+        if not self.private.meta.get("own_rows"):  # `row` contains positions, which the loader computes again
             del arrays["row"]
         np.savez(files["private"], **arrays)
         settings = self.data.settings or DatasetSettings.model_construct(loader="npz")
@@ -318,15 +321,15 @@ def compare_runs(
 ) -> ChangeFinding:
     """Run the stages on changed data, compare their outputs with those on unchanged data, and return the finding.
 
-    Teachers are trained and their votes compared only if the stages before training show no fault. An error while the
-    stages run is a finding too: they refused the changed data.
+    Teachers are trained, and their votes compared, only if the outputs before training do not differ. An error while
+    the stages run is a finding too: a stage refused the changed data.
 
     Parameters
     ----------
     kind, what : kind and description of the change
     claimed : True if the partition claims that the change alters at most one shard
     before, after : runs on the unchanged and on the changed data
-    pick : function that returns the chunks to train for the teacher whose shard changed; None: no teachers are trained
+    pick : function from the number of the teacher whose shard changed to the chunks to train; None: train no teachers
     """
     try:
         finding = ChangeFinding.of(kind, what, claimed, before.prepared, after.prepare().prepared)
@@ -345,22 +348,23 @@ def compare_runs(
 def _audit_ensemble(
     data: DataSet, ensemble: Ensemble, rounds: Sequence[Round], folder: Path, changes: int, thorough: bool
 ) -> AuditedData:
-    """Compare the stages of `ensemble` on changed data with those on unchanged data; return one finding per change.
+    """Compare the outputs of the stages on changed data with those on unchanged data; return one finding per change.
 
-    Each applicable kind of change is made `changes` times. The stages write to subfolders of `folder`. Unless
-    `thorough` is True, only the chunk of the changed teacher and one other chunk of few teachers are trained.
+    Each applicable kind of change is made `changes` times. The stages from `data` to the votes of `ensemble` write to
+    subfolders of `folder`. If `thorough` is False, only a few teachers are trained for each change, among them the one
+    whose shard changed.
     """
     if not thorough:
         chunk = ensemble.teachers if ensemble.teachers <= 2 * _TOGETHER else _TOGETHER
         ensemble = replace(ensemble, work=ensemble.work.model_copy(update={"chunk": chunk}))
         # Features take long to extract, so they are extracted only for teachers that vote with them.
         rounds = [first for first in rounds if ensemble.votes_in_rounds or not first.uses_features]
-    labels_only = ensemble.split.parameters.protects is not None  # then samples are public and do not change
+    labels_only = ensemble.split.parameters.protects is not None  # if True, samples are public and do not change
 
     def in_file_order(records: Records) -> Records:
-        """Return `records` in the order in which they are stored: sorted by label if only labels are private.
+        """Return `records` in the order in which they are stored; if only labels are private, sort them by label.
 
-        A record with a changed label then moves to another position, as in a data set that is read class by class.
+        If they are sorted, a record with a changed label moves, as in a data set that is read class by class.
         """
         if not labels_only:
             return records

@@ -46,7 +46,7 @@ def run(
     budget: Annotated[float | None, "ε budget, at --delta; answering stops before the budget is exceeded."] = None,
     delta: Annotated[float | None, "δ of the budget."] = None,
     selected: Annotated[Path | None, "Queries of this round; leave out to label the whole pool."] = None,
-    earlier: Annotated[Path | None, "Labels of earlier rounds, if any."] = None,
+    earlier: Annotated[Path | None, "Labels of earlier rounds, from the second round on."] = None,
     ledger: Path | None = None,
     ledger_budget: float | None = None,
     ledger_delta: float | None = None,
@@ -61,8 +61,8 @@ def run(
     before it is drawn, and an existing file is never overwritten. With --budget, queries are answered in order until
     the next query could exceed the budget.
 
-    Labels of a round are appended to those of earlier rounds. In a round, some mechanisms label a query that the
-    teachers leave unanswered with the student's prediction; a public rule decides when.
+    Labels of a round are appended to those of earlier rounds. If the teachers do not answer a query of a round, some
+    mechanisms use a confident prediction of the student as label. This choice depends only on public predictions.
     """
     draws, checked = Draws.of(release, seed, stream), make_mechanism(mechanism, parameters)
     if release:
@@ -132,7 +132,7 @@ def run(
 
 
 def _read_budget(epsilon: float | None, delta: float | None) -> tuple[float, float] | None:
-    """Return the budget (ε, δ), or None without a budget; raise PatebenchError if only one of the two is given."""
+    """Return the budget (`epsilon`, `delta`); None if both are None. Raise PatebenchError if only one is given."""
     if epsilon is None:
         if delta is not None:
             raise PatebenchError(
@@ -167,7 +167,7 @@ def _read_earlier_labels(
     if before is not None:
         same = ("votes", "mechanism", "parameters", "mode", "teachers", "abstentions", *PARTITION_FACTS, *VOTING_FACTS)
         expected = {entry: facts.get(entry) for entry in same}
-        # If each round has its own votes, the labels come from the votes of the previous round.
+        # If teachers vote in each round, the earlier labels were drawn from the votes of the previous round.
         if asked is not None and expected["votes"] is not None:
             expected["votes"] = votes.meta["earlier_votes"]
         for entry, value in expected.items():

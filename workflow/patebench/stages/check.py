@@ -24,8 +24,8 @@ from patebench.core.formats import LAYOUTS
 from patebench.core.progress import progress
 from patebench.core.text import plural
 
-#: From each metadata entry that contains the digest of an input to the name of the input's file. Inputs from earlier
-#: rounds are in a parent folder.
+#: Metadata entry with the digest of an input → name of the input's file, without suffix. Inputs from earlier rounds
+#: are in a parent folder.
 _INPUTS = {name: name for name in sorted({*LAYOUTS, "private", "public", "test"})}
 _INPUTS |= {"earlier": "labels", "earlier_votes": "votes", "queries_files": "queries"}
 
@@ -33,14 +33,14 @@ _INPUTS |= {"earlier": "labels", "earlier_votes": "votes", "queries_files": "que
 SUFFIXES = (".npz", ".json")
 
 _DIGEST = re.compile("[0-9a-f]{64}")
-#: Name of an unfinished file of `core.files.atomic`.
+#: Pattern of the names of unfinished files that `core.files.atomic` leaves if a job is killed.
 _LEFTOVER = re.compile(r"\..+\.[0-9]+\.tmp")
 _AGAIN = "delete the older file (this one or the input) and all files made from it, then run snakemake again"
 
 
 @dataclass
 class Checked:
-    """Result of a check: number of artefacts, one message per fault, and unfinished files of killed jobs."""
+    """Result of `check`: number of artefacts, one message per fault, and unfinished files of killed jobs."""
 
     artefacts: int = 0
     faults: list[str] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Checked:
 
 
 def run(*, place: Path, as_json: Json) -> None:
-    """Check every artefact below PLACE: its checksum, and that it was made from the input files that are there now.
+    """Check every artefact below PLACE: its checksum, and that its inputs have not changed since it was made.
 
     One line is printed per fault, and the exit status is 1 if there is a fault. PLACE is a folder or a file [default:
     results].
@@ -69,7 +69,7 @@ def run(*, place: Path, as_json: Json) -> None:
 
 
 def check(place: Path) -> Checked:
-    """Check every artefact in the folder `place`, or the single artefact `place`; return the result."""
+    """Check every artefact below the folder `place`, or the single artefact `place`; return the result."""
     if not place.exists():
         raise PatebenchError(f"{place} does not exist; give the folder with your results, or a file in it")
     if place.is_file() and place.suffix not in SUFFIXES:
@@ -86,14 +86,14 @@ def check(place: Path) -> Checked:
     return result
 
 
-#: Digest of an artefact, and digests of the inputs from which it was made, by name of the input.
+#: Digest of an artefact, and the digests of its inputs, by the metadata entry that stores them.
 _Facts = tuple[str, dict[str, list[str]]]
 
 
 def _read_digests(path: Path) -> _Facts | ArtefactError:
-    """Return the digest of the artefact `path`, and the digests of its inputs that it stores, by name of the input.
+    """Return the digest of the artefact `path`, and the stored digests of its inputs by metadata entry.
 
-    If the file is faulty, the error is returned, not raised.
+    If the file is faulty, the error is returned, not raised, so that a cache stores it.
     """
     try:
         if path.suffix == ".json":

@@ -23,10 +23,10 @@ def run(
 ) -> None:
     """Choose the number of clusters of the pool, if each cluster is one query and each teacher votes on one query.
 
-    The result is the largest number of clusters at which noise hides the label of few samples. It depends only on
-    public features, --teachers and the noise, so it costs no privacy. Give the number of teachers in the configuration,
-    not the number of private records. The number of private records is itself private, unless neighbouring data sets
-    differ by a replaced record (partition iid).
+    The result is the largest number of clusters for which noise hides the labels of few samples of the pool. It depends
+    only on public features, --teachers and the noise, so it costs no privacy. As --teachers, give the number in the
+    configuration, not the number of private records: the latter is private, unless neighbouring data sets differ by a
+    replaced record (partition iid).
     """
     from patebench.features.query_clusters import HIDDEN, LEAST_VOTES, choose
 

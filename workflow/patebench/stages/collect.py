@@ -1,6 +1,6 @@
 """Stage `collect`: write all results of one ensemble as flat records in one file.
 
-Later stages read only these records. Only this stage compares labels drawn from an ensemble's votes with true labels.
+Tables and figures are made from these records. Only this stage compares labels drawn from votes with true labels.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ def run(
     distilled: Annotated[Sequence[Path], "Results of distillation; repeat for each network."] = (),
     out: Annotated[OutputFile, "Output file with the records."],
 ) -> None:
-    """Collect all results of one ensemble as flat records: its accuracy, its label sets, their bounds and the students.
+    """Collect all results of one ensemble as flat records: accuracies, label sets, bounds, students and distillations.
 
     An ensemble that voted in rounds has no record of its accuracy, because it voted only on the few samples that a
     student selected. Imported votes without true labels have none either. Students and bounds are matched to label sets
@@ -75,7 +75,11 @@ def run(
 
 
 class _LabelSet:
-    """Labels in the file `path`, of the whole pool or of queries selected in rounds, with metadata and true labels."""
+    """Labels in the file `path`, with metadata and true labels, from which records are made.
+
+    `votes` is the file of votes and `counted` the votes in it. `common` are the columns that all records of the
+    ensemble share, `truth` (pool samples,) the true labels of the pool if known, and `names` the class names.
+    """
 
     def __init__(
         self,
@@ -106,10 +110,10 @@ class _LabelSet:
         self.truth = None if truth is None else truth[self.positions]
 
     def record(self, votes: Votes) -> Record:
-        """Return the record of the label set: its number of answers and the accuracy of its labels.
+        """Return the record of the label set, with the number of answers and the accuracy of the labels.
 
-        `expected_label_accuracy` is the expectation over the noise, given `votes`. It is None for releases (discrete
-        noise), for labels with a budget, and for selected queries, where some mechanisms use a student's predictions.
+        `expected_label_accuracy` is the expectation over the noise, given `votes`. It is computed only for labels of
+        the whole pool with known true labels, continuous noise and no budget. Otherwise it is None.
         """
         known = self.labels.meta["mode"] != Mode.RELEASE and "budget" not in self.labels.meta and self.whole_pool
         known_truth = self.truth if known else None
@@ -122,7 +126,7 @@ class _LabelSet:
 
         `answered` is the number of labels from the teachers, and `kept` the number of labels from the student. The
         accuracy covers the labels of both. It is None if there are no labels or no true labels. `uncovered` lists the
-        classes that no label names.
+        classes without a label.
         """
         labels = self.labels["labels"][:queries]
         answered = labels[labels >= 0]
@@ -140,7 +144,7 @@ class _LabelSet:
 def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:
     """Return the record of an ensemble: accuracies of teachers and plurality, and gaps between the two largest counts.
 
-    `summary` is the content of the file `path`; `common` contains the columns that all records of the ensemble share.
+    `summary` is the content of the file `path`. `common` contains the columns that all records of the ensemble share.
     """
     rest = ("plurality_accuracy_pool", "plurality_accuracy_test", "gap_mean", "gap_histogram")
     quality = select_entries(path, summary, ("teacher_accuracies", *rest))
@@ -159,7 +163,7 @@ def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:
 
 
 def _bound_records(path: Path, label_sets: Mapping[str, _LabelSet]) -> list[Record]:
-    """Return records of the bounds on ε, curves and costs per teacher in the file `path` of the stage `account`.
+    """Return one record for each bound, curve and cost per teacher in the file `path` of the stage `account`.
 
     `label_sets` maps the digest of each label set to the label set. Raise ArtefactError if the file was computed for
     other labels.
@@ -192,7 +196,11 @@ def _student_record(path: Path, label_sets: Mapping[str, _LabelSet], private_rec
 
 
 def _distilled_records(path: Path, votes: Artefact, common: Record) -> list[Record]:
-    """Return one record for each network in the file `path` of the stage `distil`, with the columns `common`."""
+    """Return one record for each network in the file `path` of the stage `distil`.
+
+    `common` contains the columns that all records of the ensemble share. Raise ArtefactError if other votes than
+    `votes` were distilled.
+    """
     content = _read_for_votes(path, "distil", votes)
     facts_read = select_entries(path, content, ("model", "recipe", "epochs", "learnt"))
     student = {f"student_{name}": facts_read[name] for name in ("model", "recipe", "epochs")}

@@ -91,7 +91,7 @@ def unmatched(one: Records, other: Records) -> tuple[list[str], list[str]]:
 
 
 def differing_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Return each key whose values differ between the manifests `one` and `other`, with both values as text."""
+    """Return (key, value in `one`, value in `other`), as text, for each setting that differs between two manifests."""
     parts = ("config", "seeds", "versions", "commit", "hardware")
     flat_one, flat_other = (_flatten({part: manifest.get(part) for part in parts}) for manifest in (one, other))
     keys = [key for key in dict.fromkeys([*flat_one, *flat_other]) if flat_one.get(key) != flat_other.get(key)]
@@ -106,7 +106,7 @@ class _Number:
     what: str
     setting: str
     values_by_seed: tuple[dict[int, float], dict[int, float]]
-    largest: tuple[list[float], list[float]]  # per run, for an accuracy: shares of the largest class
+    largest: tuple[list[float], list[float]]  # for accuracies: shares of the largest class, one list per run
 
     def to_row(self) -> list[Any]:
         """Return the row of `compare_records` for the quantity.
@@ -135,7 +135,7 @@ _COLUMNS = [
 
 
 def _read_numbers(one: Records, other: Records) -> list[_Number]:
-    """Return each quantity that at least one of the runs `one` and `other` measured, with the values of both."""
+    """Return each quantity that `one` or `other` measured, with the values of both runs."""
     numbers: dict[tuple[Any, ...], _Number] = {}
     for place, records in enumerate((one, other)):
         for name, what, columns, value in _COMPARED:
@@ -155,7 +155,7 @@ def _read_numbers(one: Records, other: Records) -> list[_Number]:
 
 
 def _describe(row: Mapping[Any, Any], columns: Sequence[str]) -> str:
-    """Return a text that lists the values of `columns` in the record `row`, such as "GNMax, σ = 40, 100 queries"."""
+    """Return a text that lists the values of `columns` in the record `row`, such as "mnist, gnmax, σ = 40, T = 100"."""
     words = []
     for name in columns:
         value = row[name]
@@ -198,8 +198,8 @@ _SHOWN = 30
 def run(*, one: Path, other: Path, as_json: Json) -> None:
     """Compare the results in folder ONE with those in OTHER: settings, and numbers with their spread over seeds.
 
-    Common seeds are compared in pairs. Use it to compare your own mechanism with the reference, two commits, or two
-    machines.
+    If there are at least two common seeds, the numbers are compared in pairs of equal seed. Use this command to compare
+    your own mechanism with the reference, two commits, or two machines.
     """
     records = _read_folder(one), _read_folder(other)
     frame, only = compare_records(*records), unmatched(*records)
@@ -240,7 +240,7 @@ def _read_folder(folder: Path) -> Records:
 
 
 def _list_json_files(folder: Path) -> list[Path]:
-    """Return the JSON files below a folder, except ledgers and the reference results."""
+    """Return the JSON files below `folder`, except ledgers and the reference results."""
     paths = sorted(folder.rglob("*.json"))
     return [path for path in paths if not {"reference", "ledger"} & set(path.relative_to(folder).parts)]
 

@@ -58,7 +58,7 @@ def run(
     """Pack the run whose page is in the folder RESULTS as a Workflow Run RO-Crate, for publication.
 
     The crate contains the page, figures, tables, rows and manifest, the configuration, and the rules of the workflow.
-    Labels and private data are not included; votes are included only from folders of `export_votes` (--votes). With
+    Labels and private data are not included. Votes are included only from folders of `export_votes` (--votes). With
     --leaderboard, the entries and pages that the command `leaderboard` wrote are packed too. A run in release mode is
     refused, because its tables leak information on the private data.
     """
@@ -91,7 +91,10 @@ def _list_files(folder: Path, patterns: Iterable[str]) -> dict[str, Path]:
 
 
 def _read_export(folder: Path) -> dict[str, Path]:
-    """Return the files that `export_votes` wrote to `folder`, by name; raise PatebenchError if one was changed."""
+    """Return the paths of the files that `export_votes` wrote to `folder`, by name.
+
+    Raise PatebenchError if a file was added, removed or changed.
+    """
     files = _list_files(folder, ("*",))
     try:
         entries = json.loads(files["croissant.json"].read_bytes())["distribution"]
@@ -112,8 +115,8 @@ def write_crate(
 
     Parameters
     ----------
-    results : results of the run: path of each file, by its path in the crate
-    workflow : Snakefile and other files of the workflow, in the same form
+    results : dict from path in the crate to path of the file, for the results of the run
+    workflow : the same for the Snakefile and the other files of the workflow
 
     Raises
     ------
@@ -194,7 +197,7 @@ def _workflow(crate: "ROCrate", manifest: Mapping[str, Any], files: Mapping[str,
 
 
 def _add_parameters(crate: "ROCrate", main: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-    """Add a formal parameter (RO-Crate) to the workflow `main` for each input and output file."""
+    """Describe each input and output file as a formal parameter (RO-Crate) of the workflow `main`."""
     for way, files in (("input", inputs), ("output", outputs)):
         for file in files:
             file["exampleOfWork"] = crate.add_formal_parameter(

@@ -40,19 +40,21 @@ def run(
 ) -> None:
     """Load the data set NAME and write its private and public samples.
 
-    Each --option KEY=VALUE is passed to the loader, such as `private` and `public` for your own files. The key `loader`
-    names the loader in the registry; by default it is NAME.
+    Each --option KEY=VALUE is passed to the loader, such as the paths `private` and `public` of your own files. Three
+    keys are not passed on. `loader` names the loader in the registry; by default it is NAME. `features` and `long_tail`
+    change the loaded samples:
 
-    The key `features` lists encoders that need no training, separated by commas. Their outputs replace the images; each
-    private record is encoded alone. The images are stored as a second array, because some students are trained on
+    `features` lists encoders that need no training, separated by commas. Outputs of these encoders replace the images.
+    Each private record is encoded alone. The images are stored as a second array, because some students are trained on
     images of the pool.
 
-    The classes come from the public samples or from --classes or --class-names, never from private samples. The key
     `long_tail` consists of two numbers: how many private samples to keep of the first and of the last class. Between
     these classes, the number falls exponentially.
 
+    The classes come from the public samples or from --classes or --class-names, never from private samples.
+
     The array `row` contains an identifier of each sample's record. It comes from the file name or from the user's array
-    `row`. Otherwise it is the position among the private or public samples, before any selection.
+    `row`. Without these, it is the position among the private or public samples, before any selection.
     """
     options = dict(option)
     loader, encoders = str(options.pop("loader", name)), options.pop("features", None)
@@ -95,9 +97,9 @@ def _read_long_tail(text: str) -> tuple[int, int]:
 
 
 def _encode(data: Dataset, encoder: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return the features of the public samples and of the private records by the encoder named `encoder`.
+    """Return the features of the public samples and, second, of the private records, by the encoder named `encoder`.
 
-    Raise PatebenchError if this encoder must be trained. Each private record is encoded alone.
+    Each private record is encoded alone. Raise PatebenchError if the encoder must be trained.
     """
     from patebench.features.principal_axes import AxesEncoder
 

@@ -32,10 +32,11 @@ def run(
     stream: str,
     out: Annotated[OutputFile, "Output file with the accuracies."],
 ) -> None:
-    """Train networks on labels and on the teachers' probabilities, without privacy, and measure their accuracy.
+    """Train networks on labels and on the teachers' probabilities, without privacy, and measure the test accuracy.
 
-    The targets are the plurality, or the teachers' mean probabilities at one of the stored temperatures. One network is
-    trained for each target and each number of --samples. Samples are taken from the start of the pool.
+    The training targets are the plurality labels, or the teachers' mean probabilities at one of the stored
+    temperatures. One network is trained for each kind of target and each number of --samples. Samples are taken from
+    the start of the pool.
     """
     from patebench.baselines.soft_labels import fit, targets
     from patebench.models.network import Network

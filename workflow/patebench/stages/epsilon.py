@@ -41,7 +41,7 @@ def run(
     ledger_budget: float | None,
     ledger_delta: float | None,
     private: str | None,
-    publishable: Annotated[bool, "Compute only publishable bounds, which do not depend on the votes."],
+    publishable: Annotated[bool, "Compute only publishable bounds: worst-case and, with --sanitise, sanitised bounds."],
     as_json: bool,
 ) -> None:
     """Compute every bound on ε for releasing labels of the votes in FILE (.npy, CSV, or an ensemble's votes.npz).
@@ -49,7 +49,7 @@ def run(
     FILE contains counts (queries × classes) or, with --votes, votes (teachers × queries). With --release, only bounds
     for released labels (discrete noise) are computed.
 
-    Worst-case bounds are printed first. Data-dependent bounds take longer; --publishable leaves them out.
+    Publishable bounds are printed first. Data-dependent bounds take longer; --publishable leaves them out.
 
     With --sanitise, sanitised bounds are drawn as well. A sanitised bound is a release in addition to the labels, so it
     is entered in the ledger of the private data before it is drawn.
@@ -88,9 +88,9 @@ def run(
 
 
 def _ledgered_noise(place: Place, source: Artefact, mechanism: str, parameters: Mapping[str, float]) -> SanitisingNoise:
-    """Return a noise source for sanitised bounds that enters each draw of noise in a ledger before the draw.
+    """Return a source of noise for sanitised bounds, which enters each draw in the ledger at `place` before the draw.
 
-    The ledger is at `place`. An entry states the file of votes `source`, the `mechanism` and its `parameters`.
+    An entry states the file of votes `source`, the name `mechanism` and the `parameters` of this mechanism.
     """
 
     def write_down(queries: int, divergences: Array) -> None:

@@ -45,7 +45,7 @@ _CONTEXT = {
     "examples": {"@id": "cr:examples", "@type": "@json"},
     **{term: f"cr:{term}" for term in _TERMS.split()},
 }
-#: Form of each file in the metadata.
+#: Suffix of a file → media type in the metadata.
 _FORMS = {".npz": "application/zip", ".json": "application/json"}
 
 
@@ -62,8 +62,9 @@ def run(
 ) -> None:
     """Pack the votes of an ensemble on a public data set as a folder, with Croissant metadata (croissant.json).
 
-    Votes reveal the records on which teachers were trained. The command therefore refuses votes on a user's own data
-    set, unless --manifest shows that the configuration declares it as a copy of a public data set (copy_of).
+    Votes reveal the records on which teachers were trained, so only votes on public data sets are packed. A user's own
+    data set is accepted only if --manifest shows that the configuration declares it as a copy of a public data set
+    (copy_of).
     """
     source, matrix = read_votes(votes)
     facts = read_json(summary, "join_votes")
@@ -96,8 +97,8 @@ def _metadata(
 ) -> dict[str, Any]:
     """Return the Croissant metadata of the files in `folder`.
 
-    `about` describes the ensemble, and `digest` is the digest of `votes`. `stated` maps "license", "creator", "cite"
-    and "url" to the options of the command.
+    `about` contains facts on the ensemble, and `digest` is the digest of `votes`. `stated` contains the command's
+    options, with the keys "license", "creator", "cite" and "url".
     """
     facts = {**about, "queries": votes.queries, "classes": votes.classes, "digest": digest, "patebench": __version__}
     title = f"votes of {plural(votes.teachers, 'teacher')} on {plural(votes.queries, 'query')} of {about['dataset']}"

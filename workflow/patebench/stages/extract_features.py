@@ -24,10 +24,10 @@ def run(
     out: Annotated[OutputFile, "Output file with the features."],
     encoder: Annotated[OutputFile, "Output file with the encoder, which computes the features of any sample."],
 ) -> None:
-    """Learn features of the pool without labels, for selecting queries.
+    """Learn features of the pool without labels.
 
-    The encoder is trained on public samples only, so it is public, and it is stored too. The pool's file states the
-    type of the encoder.
+    The encoder is trained on public samples only, so the encoder is public. It is stored too, to compute features of
+    other samples. The pool's file states the type of the encoder.
     """
     import torch
 

@@ -14,7 +14,7 @@ from patebench.core.files import read_arrays, write_arrays, write_json
 from patebench.core.formats import POOL, TRUTH, VOTES, WEIGHTS
 from patebench.stages.join_votes import describe_votes
 
-#: Name of the partition of imported votes, and the text of what it protects.
+#: Name of the partition of imported votes, and text that states what ε protects.
 _PARTITION = "imported"
 _PROTECTION = "the votes of one teacher, which are published"
 
@@ -26,16 +26,16 @@ def run(
     teachers: Annotated[int, "Number of teachers in the file.", COUNT],
     out: Annotated[OutputFile, "Output file with the vote matrix."],
     summary: Annotated[OutputFile, "Output file that describes the ensemble."],
-    pool: Annotated[Path | None, "Public pool, whose samples are the queries."] = None,
+    pool: Annotated[Path | None, "Public pool; its samples are the queries."] = None,
     truth: Annotated[Path | None, "True labels of the pool."] = None,
     dataset: Annotated[str | None, "Name of the data set, for a table of votes."] = None,
     seed: Annotated[int, "Base seed, for a table of votes.", SEED] = 0,
 ) -> None:
     """Import the votes in a file for mechanisms, accountants and audits, without training.
 
-    A file of `export_votes` needs --pool, the pool on which the teachers voted, and --truth, its true labels. The
-    queries of a table are unknown samples of --dataset, so the accuracy of its labels is unknown. No release can be
-    drawn from imported votes, because they are published.
+    A file of `export_votes` needs --pool, the pool on which the teachers voted, and --truth, the true labels of the
+    pool. The queries of a table are unknown samples of --dataset, so the accuracy of labels is unknown. No release can
+    be drawn from imported votes, because these votes are published.
     """
     is_table = parameters.classes is not None
     if {pool is None, truth is None, dataset is not None} != {is_table}:

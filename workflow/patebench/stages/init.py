@@ -34,7 +34,7 @@ def run(
     """Write a configuration for the file TABLE, with a proposed declaration of its columns from public records.
 
     --public is a table of public records. Without --public, the records of a fraction of the people in TABLE become
-    public, and only these records are read.
+    public. Only public records are used.
     """
     import yaml
 

@@ -49,7 +49,7 @@ def run(
     chunk: Annotated[Sequence[Path], "Votes of a chunk of teachers; repeat for each chunk."],
     out: Annotated[OutputFile, "Output file with the vote matrix."],
     summary: Annotated[OutputFile, "Output file with accuracies and gaps."],
-    earlier: Annotated[Path | None, "Votes of earlier rounds, if any."] = None,
+    earlier: Annotated[Path | None, "Votes of earlier rounds, from the second round on."] = None,
 ) -> None:
     """Join the chunks into one vote matrix of all teachers, and measure the accuracy of their votes.
 
@@ -112,7 +112,7 @@ def run(
 
 
 def _read_earlier_votes(earlier: Path | None, chunk: Artefact) -> Artefact | None:
-    """Return the votes of all earlier rounds from the file `earlier`; None in the first round or without rounds.
+    """Return the votes of all earlier rounds from the file `earlier`; None if `earlier` is None, as in the first round.
 
     Raise ArtefactError if the votes in `chunk` are not those of the next round.
     """
@@ -203,7 +203,7 @@ def _accuracies(votes: NDArray[Any], truth: NDArray[Any]) -> list[float | None]:
 def _gaps_and_plurality(
     votes: NDArray[Any], classes: int, abstentions: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the gap between the two largest counts, and the plurality class (−1 without votes), each (queries,)."""
+    """Return the gaps between the two largest counts, and the plurality classes (−1 without votes), both (queries,)."""
     gaps, plurality = np.empty((2, votes.shape[1]), np.int64)
     for queries in blocks(votes.shape[1], _COUNTS // classes):
         counts = vote_counts(votes[:, queries], classes, abstentions=abstentions)

@@ -1,4 +1,4 @@
-"""Command `leaderboard`: write every entry of the leaderboard with its computed ε and status, and its pages."""
+"""Command `leaderboard`: write the pages of the leaderboard, and each entry with its computed ε and status."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,11 +15,11 @@ def run(
     root: Annotated[Path | None, "Root of the repository, by default the working directory."] = None,
     out: Annotated[Path, "Output folder."],
 ) -> None:
-    """Assess all entries (written by hand, from runs in the repository, from papers), and write the leaderboard.
+    """Assess all entries (written by hand, from runs in the repository, or from papers), and write the leaderboard.
 
     Each entry is written to `entries/NAME.json` with its computed ε and status. The pages are Markdown for the
     documentation site: `index.md`, one page of entries per data set, and `values.md`, which compares every value
-    printed in a paper with the reference results. The same commit gives the same bytes.
+    printed in a paper with the reference results. All files depend only on the commit.
     """
     from patebench.leaderboard.board import board_files
     from patebench.leaderboard.collection import assess_all

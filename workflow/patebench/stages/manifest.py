@@ -31,7 +31,7 @@ def run(
 ) -> None:
     """Write the manifest of a run: versions, commit, hardware, times, configuration and seeds.
 
-    It also lists the files of records, and the figures and tables that the report shows.
+    The manifest also lists the files of records, and the figures and tables that the report shows.
     """
     from patebench.config import validate
     from patebench.reporting.figures import FIGURES
@@ -54,8 +54,8 @@ def run(
 def read_circumstances(benchmarks: Path, jobs: Iterable[str]) -> dict[str, Any]:
     """Return versions, commit, hardware and times of the run whose jobs have the names `jobs`.
 
-    The folder `benchmarks` contains one file with the times of each job; jobs without a file are left out. The entry
-    `commit` contains `older_jobs`: the number of jobs that ended before the commit was made, and so ran older code.
+    The folder `benchmarks` contains one file of times per job. Jobs without this file are left out. The entry `commit`
+    contains `older_jobs`, the number of jobs that ran older code, because they ended before the commit was made.
     """
     files = {job: benchmarks / f"{job}.tsv" for job in sorted(jobs)}
     ends = {job: path.stat().st_mtime for job, path in files.items() if path.exists()}
@@ -77,7 +77,10 @@ def read_circumstances(benchmarks: Path, jobs: Iterable[str]) -> dict[str, Any]:
 
 
 def commit() -> dict[str, Any] | None:
-    """Return the `id` of the source's git commit and `dirty`, True if files differ from it; None outside a checkout."""
+    """Return `id`, the git commit of the source code, and `dirty`, True if files differ from this commit.
+
+    Return None if the code is not in a git repository.
+    """
     if _git("ls-files", "--error-unmatch", Path(__file__).name) is None:
         return None
     commit_id, changes = _git("rev-parse", "HEAD"), _git("status", "--porcelain")
@@ -92,7 +95,7 @@ def job_times(benchmarks: Path, ends: Mapping[str, float]) -> dict[str, Any]:
     Parameters
     ----------
     benchmarks : folder of Snakemake's benchmark files, one per job
-    ends : end of each job (Unix time), by the name of the job, whose first part is the rule
+    ends : name of each job (the part before the first "/" is the rule) → end of the job (Unix time)
 
     Returns
     -------
@@ -162,7 +165,7 @@ def _processor() -> str:
 
 
 def _git(*words: str) -> str | None:
-    """Return the output of a git command in the folder of this file."""
+    """Return the output of a git command in the folder of this file; None if the command fails."""
     return _output("git", "-C", str(Path(__file__).parent), *words)
 
 

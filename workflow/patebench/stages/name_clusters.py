@@ -1,7 +1,7 @@
 """Stage `name_clusters`: measure the accuracy that public data alone reach, at ε = 0.
 
-Each cluster of the pool is labelled by its samples' true labels, which are unknown when labels are released. This is
-therefore a reference for methods that label clusters, not a method.
+Each cluster of the pool is labelled by the true labels of its samples. These are unknown when labels are released, so
+the accuracy is only a reference for methods that label clusters.
 """
 
 import logging
@@ -31,16 +31,16 @@ def run(
     truth: Annotated[Path, "True labels of the pool."],
     test: Annotated[Path, "Test set."],
     features: Annotated[Path, "Features of the pool."],
-    encoder: Annotated[Path, "Encoder of these features."],
+    encoder: Annotated[Path, "Encoder that computed the features."],
     selected: Annotated[Path, "Queries whose clusters are named."],
     out: Annotated[OutputFile, "Output file with the result."],
 ) -> None:
-    """Label clusters of the pool by its true labels, and measure the accuracy of these labels on the test set.
+    """Label clusters of the pool by true labels, and measure the accuracy of the clusters' labels on the test set.
 
     The clusters are the same as for teachers of the model nearest-query: each selected query has a cluster, and a
-    sample belongs to the cluster nearest to its features. The label of a cluster is the most frequent true label of its
-    pool samples. If there are as many clusters as classes, the best one-to-one assignment of classes to clusters is
-    measured too.
+    sample belongs to the cluster with the nearest centre. The label of a cluster is the most frequent true label of the
+    pool samples in the cluster. If there are as many clusters as classes, the best one-to-one assignment of classes to
+    clusters is measured too.
     """
     from patebench.features.cells import centres, nearest
     from patebench.features.query_clusters import majority, one_to_one

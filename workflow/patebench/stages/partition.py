@@ -46,7 +46,7 @@ def run(
     stream: str,
     out: Annotated[OutputFile, "Output file with the shards."],
     empty: Annotated[bool, "Allow shards without samples, for teachers that may abstain."] = False,
-    protects: Annotated[str | None, "Protect only labels; see split.", click.Choice([LABELS])] = None,
+    protects: Annotated[str | None, "Protect only labels, as in the stage split.", click.Choice([LABELS])] = None,
 ) -> None:
     """Divide the private samples among the teachers.
 
@@ -56,9 +56,9 @@ def run(
     --teachers is not needed. A shard without samples is an error, unless --empty is given for teachers that may
     abstain. With --every-class, a shard that lacks a class is an error too.
 
-    With --protects labels, the samples are public and the pool consists of them, so a sample that is also in the pool
-    stays in its shard. Each shard must then contain one record. Records are assigned in the order of a hash of their
-    samples, because the order in the file may depend on labels.
+    With --protects labels, the samples are public and the pool consists of them, so a sample in the pool stays in its
+    shard. Each shard must then contain one record. Records are assigned in the order of a hash of the samples, because
+    the order in the file may depend on labels.
     """
     strategy = PARTITIONS.load(parameters.strategy)
     if protects is not None and Change.REPLACE not in PARTITIONS.fact(parameters.strategy, "protects"):

@@ -1,8 +1,8 @@
-"""Audit a PET-DL training with its own settings, for the stage `train_petdl`.
+"""Audit a training of PET-DL with the settings of this training, for the stage `train_petdl`.
 
-The audit first checks, on a few samples, that the noise changes the student. If it does, each kind of noisy sum that
-the training releases is audited on the worst pair of neighbours, in two ways: by the difference of the two means
-relative to the noise, and by many runs of the release.
+The audit first checks, on a few samples, that the noise changes the student. If this check passes, each kind of noisy
+sum that the training releases is audited on the worst pair of neighbours, in two ways: by the difference of the two
+means relative to the noise, and by many runs of the release.
 """
 
 import math
@@ -24,7 +24,7 @@ from patebench.petdl.form import Form, Settings
 from patebench.petdl.noisy_sums import Summand
 from patebench.petdl.student import Knowledge, PetdlStudent
 
-#: Numbers of public samples and of samples per batch in the audit's training, which has one epoch per stage.
+#: Number of public samples, and batch size, in the audit's short training (at most one epoch of hints, one of outputs).
 _SAMPLES, _BATCH = 64, 32
 
 #: Number of runs of a release on each of two neighbours, length of a teacher's vector, and confidence level.
@@ -86,9 +86,9 @@ def _make_training(
 
 
 def _audit_sum(form: Form, settings: Settings, sort: Summand, teachers: int) -> tuple[Audited, Audited]:
-    """Audit the kind of noisy sum `sort` that `form` releases, on two neighbours; return both results.
+    """Audit the kind of noisy sum `sort` that `form` releases, on two neighbours; return two results.
 
-    The first result is from the difference between the means on both data sets, the second from many runs.
+    The first result is from the difference of the means on the two neighbours, the second from many runs on each.
     """
     stated, deviation = noisy_sums.mu(settings.noise, {sort: 1}), settings.noise * form.clip_of(sort, settings)
     pair = _worst_pair(sort, teachers, 10 * form.clip_of(sort, settings))

@@ -31,12 +31,12 @@ def run(
     captions: Annotated[Path, "Folder of captions (.rst)."],
     out: Annotated[OutputFile, "Output file with the page; all other files are written next to it."],
 ) -> None:
-    """Write tables, figures and rows from the records that the manifest lists, and the page that shows them.
+    """Write tables, figures and rows from the records that the manifest lists, and a page that shows all of them.
 
     All files are written next to the page: `rows.json`, `figures/NAME.png` and `.pdf`, `tables/NAME.csv`, `.md` and
-    `.tex`. A run in release mode also gets `publishable.html`, which is made only from released labels, their bounds,
-    students and public pools. If the folder has an earlier report, its figures and tables that the manifest does not
-    list are deleted.
+    `.tex`. For a run in release mode, `publishable.html` is written too. It is made only from released labels, bounds,
+    students and public pools. Figures and tables of an earlier report in the same folder are deleted if the manifest
+    does not list them.
     """
     from patebench.reporting import publishable
     from patebench.reporting.figures import FIGURES
@@ -112,9 +112,10 @@ def _write_figure(name: str, records: "Records", published: "Published", folder:
 
 
 def title_of(configuration: Mapping[str, Any]) -> str:
-    """Return the title of a report: the name of its `configuration`, followed by the selected experiments.
+    """Return the title of a report: the name of the `configuration`, followed by the selected experiments.
 
-    The experiments are left out if there are more than three. Without a name, the title lists the experiments.
+    Experiments are selected by the key `only`. More than three are left out. Without a name, the title lists the first
+    three experiments of the run.
     """
     from patebench.config import shown
 

@@ -100,9 +100,9 @@ def _words(name: str) -> list[str]:
 
 
 def _show_verdicts(path: Path, row: Value) -> None:
-    """Print the verdicts on the value `row` and on all other values in the same row of the paper's table.
+    """Print the verdicts on all values in the row of a paper's table that contains the value `row`.
 
-    `path` is the file verdicts.csv of a run.
+    The verdicts are read from `path`, the file verdicts.csv of a run.
     """
     import pandas as pd
 

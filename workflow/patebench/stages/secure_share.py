@@ -43,9 +43,9 @@ def run(
     ledger_delta: float | None = None,
     private: str | None = None,
 ) -> None:
-    """Add noise to the votes of a chunk of teachers, and split them into shares, one file per aggregator.
+    """Add noise to the votes of a chunk of teachers, and split the noisy votes into shares, one file per aggregator.
 
-    With --release, the draw of noise is entered in the ledger of these teachers' data before it is made.
+    With --release, the draw is entered in the ledger of these teachers' data before the noise is drawn.
     """
     if len(out) < 2:
         raise PatebenchError("a single aggregator would see every vote; give --out at least twice")
@@ -90,7 +90,7 @@ def run(
 
 
 def _read_votes(chunk: Artefact, name: str, mechanism: NoiseShares) -> Votes:
-    """Return the votes of a chunk; raise ArtefactError if the mechanism `name` cannot aggregate them securely."""
+    """Return the votes in `chunk`; raise PatebenchError if the mechanism `name` cannot aggregate them securely."""
     if "queries_files" in chunk.meta:
         raise ArtefactError(
             chunk.path,

@@ -18,7 +18,7 @@ from patebench.mechanisms.noise_shares import NoiseShares
 from patebench.release.conditions import refuse_second_release
 from patebench.secure.shares import check_teachers, sum_shares
 
-#: Metadata that is equal in all files of one release; `neighbours` is stored only for teachers that use it.
+#: Metadata that is equal in all files of one release. Only teachers of the model nearest-query store `neighbours`.
 _SHARED = (*OF_SHARES, "neighbours")
 
 
@@ -47,10 +47,10 @@ def run(
 
 @contextmanager
 def _mark_summed(shares: Sequence[Artefact], out: Path) -> Iterator[None]:
-    """Mark released `shares` as summed while the context writes their sum to `out`.
+    """Mark released `shares` as summed while the `with` block writes the sum to `out`.
 
-    Raise ArtefactError if a share is already marked. A second sum over other teachers would reveal votes with less
-    noise. If the context fails before `out` exists, the marks are removed.
+    Raise ArtefactError if a share is already marked, because a second sum over other teachers would reveal votes with
+    less noise. If the block fails before `out` exists, the marks are removed.
     """
     # Only one process can create a mark. The marks of a killed process remain, because its sum may have been seen.
     marks: list[Path] = []
@@ -87,17 +87,17 @@ def check_agreement(files: Sequence[Artefact], entry: str) -> None:
 
 
 def shared_facts(file: Artefact) -> dict[str, Any]:
-    """Return the metadata of `file` that all files of one release have in common (`_SHARED`), such as the mechanism."""
+    """Return the metadata that all files of one release share (`_SHARED`), such as the mechanism, from `file`."""
     return {entry: file.meta[entry] for entry in _SHARED if entry in file.meta}
 
 
 def query_arrays(file: Artefact) -> dict[str, NDArray[Any]]:
-    """Return {"queries": positions in the pool}, read from `file`; {} if the whole pool is queried."""
+    """Return {"queries": positions in the pool} from `file`; {} if the whole pool is queried."""
     return {"queries": file["queries"]} if "queries" in file.arrays else {}
 
 
 def stated_mechanism(file: Artefact) -> NoiseShares:
-    """Return the mechanism stated in a file of shares or sums."""
+    """Return the mechanism that `file`, a file of shares or sums, states."""
     mechanism = mechanism_of(file.meta)
     assert isinstance(mechanism, NoiseShares)
     return mechanism

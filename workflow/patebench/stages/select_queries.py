@@ -26,8 +26,8 @@ log = logging.getLogger("patebench")
 def run(
     *,
     pool: Annotated[Path, "Public pool."],
-    labels: Annotated[Path | None, "Labels of earlier rounds, if any."],
-    predictions: Annotated[Path | None, "Predictions of the student trained on these labels."],
+    labels: Annotated[Path | None, "Labels of earlier rounds, from the second round on."],
+    predictions: Annotated[Path | None, "Predictions of the student trained on --labels."],
     features: Annotated[Path | None, "Features of the pool, for strategies that use them."],
     selection: SelectionParameters,
     student: StudentParameters | None,

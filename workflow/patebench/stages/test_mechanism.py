@@ -35,8 +35,8 @@ def run(
     """Test whether the mechanism NAME satisfies its interface.
 
     Labels and probabilities are checked on several tables of votes. Frequencies of released labels are compared with
-    the stated probabilities, and a measured lower bound on ε with the stated ε. Parameters that are left out have the
-    values of the mechanism's `example`. The exit status is 1 if a requirement ("promise") is broken.
+    the stated probabilities, and a measured lower bound on ε with the stated ε. For parameters that are left out, the
+    values in the mechanism's `example` are used. The exit status is 1 if a requirement ("promise") is broken.
     """
     check_size_of_delta(Mode.SEEDED, teachers, delta)
     mechanism = make_mechanism(name, {**MECHANISMS.load(name).example, **parameters})

@@ -35,9 +35,9 @@ def run(
 ) -> None:
     """Train a model without privacy: on all private data, or on true labels of the pool.
 
-    Private samples that equal a test sample byte for byte are left out, as in the partition. With --true-labels, the
-    model is trained on the first samples of the pool, as a student with error-free labels would be (the "ground truth"
-    in Table 1 of NZC).
+    Private samples that equal a test sample byte for byte are left out. With --true-labels, the model is trained on the
+    first samples of the pool, as a student with error-free labels would be (the "ground truth" in Table 1 of Sun et al.
+    2020).
     """
     test_set = read_samples(test, "test")
     if private and not (pool or truth or true_labels):

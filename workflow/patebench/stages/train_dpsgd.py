@@ -1,7 +1,7 @@
 """Stage `train_dpsgd`: train a private model by DP-SGD on all private data.
 
-The noise and the random sampling of each step protect one private sample. The output depends on private samples, and on
-their number, only through these steps: shapes and statistics of samples come from the pool, and all settings are fixed
+The noise and the random sampling of each step protect one private sample. The output depends on the private samples and
+their number only through these steps. Shapes and statistics of samples come from the pool, and all settings are fixed
 beforehand.
 """
 
@@ -64,9 +64,8 @@ def run(
 ) -> None:
     """Train a model by DP-SGD on all private samples, with the smallest noise that reaches the target ε.
 
-    Private samples that equal a test sample byte for byte are left out, as in the partition. The forms linear and
-    fine-tuned start from the encoder of the public pool. With --student, a student is trained on the model's labels of
-    the pool.
+    Private samples that equal a test sample byte for byte are left out. The forms linear and fine-tuned start from the
+    encoder of the public pool. With --student, a student is trained on the model's labels of the pool.
     """
     import torch
 

@@ -57,11 +57,10 @@ def run(
 ) -> None:
     """Train a differentially private classifier on features of a public encoder.
 
-    Depending on the method, the private records are summarised by noisy sums, noisy histograms, public samples chosen
-    by the exponential mechanism, or randomised labels. Private samples that equal a pool or test sample byte for byte
-    are left out, as in the partition. With --student, a student is trained on the classifier's labels of the pool. A
-    method that protects only labels needs a pool made with --protects labels, and reads the private labels of the
-    pool's samples.
+    Depending on the method, the private records are summarised by noisy sums, noisy votes or histograms, public samples
+    chosen by the exponential mechanism, or randomised labels. Private samples that equal a pool or test sample byte for
+    byte are left out. With --student, a student is trained on the classifier's labels of the pool. A method that
+    protects only labels needs a pool made with --protects labels, and reads the private labels of this pool.
     """
     from patebench.baselines.on_features.feature_method import FeatureMethod, PrivateRecords
 
@@ -112,10 +111,10 @@ def run(
 def read_inputs(
     private: Path, pool: Path, truth: Path, test: Path, delta: float, *, labels_only: bool = False
 ) -> tuple[Artefact, Artefact, Artefact, Artefact]:
-    """Return the private samples, the pool, the pool's true labels and the test set in these files.
+    """Read four files: return the private samples, the pool, the true labels of the pool, and the test set.
 
     A warning is logged if `delta` is large for the number of private records. `labels_only` is True if only the labels
-    of the pool are private. Raises ArtefactError if the files do not belong together.
+    of the pool are private. Raise ArtefactError if the files do not belong together.
     """
     samples, public = read_samples(private, "private"), read_arrays(pool, POOL)
     test_set, true = read_samples(test, "test"), read_arrays(truth, TRUTH)
@@ -127,7 +126,10 @@ def read_inputs(
 
 
 def label_accuracy(labels: NDArray[np.integer], true: Artefact, pool: Artefact) -> dict[str, Any]:
-    """Return the number of labels and their accuracy; `labels` are those of the pool's first samples, −1 for none."""
+    """Return `answered`, the number of labels, and accuracies of the labels with the prefix `label_` in a dict.
+
+    `labels` (samples,) are labels of the first samples of `pool`; −1 means no label. `true` contains the true labels.
+    """
     answered = labels >= 0
     right = class_accuracy(true["y"][: len(labels)][answered], labels[answered], pool.meta["class_names"], "label_{}")
     return {"answered": int(answered.sum()), **right}
@@ -137,7 +139,7 @@ def _private_labels(samples: Artefact, pool: Artefact) -> tuple[NDArray[Any], ND
     """Return the samples `x` of the pool and their private labels `y`.
 
     The pool was drawn from `samples`, of which only the labels are private. If the images of the pool were shifted, `x`
-    contains the images before the shift. Otherwise, raise ArtefactError if the pool differs from `x`.
+    contains the images before the shift. If they were not, raise ArtefactError if the pool differs from `x`.
     """
     rows = order_by_content(samples.arrays)[pool["row"]]
     own = samples["x"][rows]

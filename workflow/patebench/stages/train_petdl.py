@@ -1,6 +1,7 @@
 """Stage `train_petdl`: train and audit a student of PET-DL (Sun et al. 2019), as published or in a sound form.
 
-The stage reads the chunks of an ensemble, because only these contain the teachers' probabilities and hints.
+The stage reads the chunks of an ensemble, because only chunks contain the teachers' probabilities and hints (outputs of
+a hidden layer).
 """
 
 import logging
@@ -51,7 +52,7 @@ def run(
 ) -> None:
     """Train a student of PET-DL on the teachers' probabilities and hints on the pool, and audit the training.
 
-    The chunks must be exactly those of the votes, and contain the teachers' probabilities.
+    The chunks must be exactly those from which the votes were joined, and contain the teachers' probabilities.
     """
     import torch
 
@@ -141,9 +142,10 @@ def run(
 
 
 def _read_knowledge(paths: Sequence[Path], votes: Artefact) -> "tuple[Knowledge, str]":
-    """Return all teachers' outputs on the pool, and the name of the layer of their hints, from the chunks at `paths`.
+    """Return all teachers' outputs on the pool from the chunks `paths`, and the layer whose outputs are the hints.
 
-    Raise PatebenchError if these are not exactly the chunks from which `votes` were joined.
+    Without hints, the layer is "probabilities". Raise PatebenchError if `paths` are not exactly the chunks from which
+    `votes` were joined, or if the chunks lack probabilities.
     """
     import torch
 

@@ -54,16 +54,16 @@ def run(
     """Train a student on released labels, and measure its accuracy on the test set.
 
     The student is trained on the labels of the first --queries queries. With --hold-out, a fraction of the answered
-    queries is not used for training. The share of these queries for which the student predicts the released label is
-    reported, to compare settings without true labels.
+    queries is not used for training. To compare settings without true labels, the share of these queries for which the
+    student predicts the released label is reported.
 
-    If a table of noisy counts was released, the student is trained on the most likely labels, unless its method uses
-    the whole table. The most likely label is computed for each query separately or, with --features, for all queries
-    together.
+    If a table of noisy counts was released, most methods train the student on the most likely labels. The most likely
+    label is computed for each query separately or, with --features, for all queries together. Other methods use the
+    whole table.
 
     The predictions for the whole pool are written too, for selecting the queries of another round.
 
-    An interrupted training continues from its checkpoint next to OUT when the command is run again.
+    If a training was interrupted, the same command continues it from the checkpoint next to OUT.
     """
     from patebench.artefacts.student_data import student_data
     from patebench.students.student_training import Checkpoint
@@ -122,8 +122,8 @@ def run(
 def _use_images(data: StudentData, samples: Artefact) -> StudentData:
     """Return `data` with the images of the pool as samples instead of the features of these images.
 
-    The function `features` of the result maps the images of the pool to their stored features. It raises
-    PatebenchError for any other samples.
+    The function `features` of the result returns the features of the pool if its argument is the images of the pool. It
+    raises PatebenchError for any other samples.
     """
     vectors = data.features(samples["x"]) if data.features else None
 
@@ -138,9 +138,9 @@ def _use_images(data: StudentData, samples: Artefact) -> StudentData:
 def student_of_labels(
     method: str, public: Artefact, labels: NDArray[np.int64], test_set: Artefact, seed: int
 ) -> dict[str, Any]:
-    """Train a student by `method` on the pool `public`; return its name, learning curve and accuracies as a dict.
+    """Train a student by `method` on the pool `public`; return its model, learning curve and accuracies as a dict.
 
-    `labels` (queries,) are the labels of the first pool samples; −1 means no label. Accuracies are measured on
+    `labels` (queries,) are labels of the first samples of the pool; −1 means no label. Accuracies are measured on
     `test_set`.
     """
     padded = np.full(len(public["x"]), -1, np.int64)
@@ -160,11 +160,11 @@ def _train(
     test_set: Artefact,
     checkpoint: "Checkpoint | None" = None,
 ) -> "tuple[StudentTrainer, Curve, dict[str, Any]]":
-    """Train a student on `data` without the samples `held_out`; return it, its learning curve and its accuracies.
+    """Train a student on `data` without the pool samples at the indices `held_out`.
 
-    The accuracies are those of `class_accuracy` on `test_set` and, unless `held_out` (indices of pool samples) is
-    empty, `held_out_accuracy`: the share of their labels that the student predicts. An error about a sample names the
-    file of `pool` or of `test_set`.
+    Return the trained student, the learning curve and the accuracies. The accuracies are those of `class_accuracy` on
+    `test_set`, and `held_out_accuracy` if `held_out` is not empty: the share of the held-out labels that the student
+    predicts. An error about a sample names the file of `pool` or of `test_set`.
     """
     from patebench.students.student_training import train
 
@@ -189,7 +189,7 @@ def _train(
 
 
 def _log_probabilities(student: Student, x: NDArray[Any]) -> NDArray[np.floating]:
-    """Return the class log-probabilities (samples, classes) of `student` for `x`; raise NotFiniteError for NaN."""
+    """Return the log-probabilities (samples, classes) that `student` predicts for `x`; raise NotFiniteError for NaN."""
     predicted = student.log_probabilities(x)
     check_finite("the predictions of the student are NaN", predicted, x, infinite=True)
     return predicted

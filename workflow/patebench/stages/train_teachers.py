@@ -51,7 +51,7 @@ def run(
         Sequence[Path], "Queries to vote on [default: the whole pool]. In rounds, repeat for each round so far."
     ] = (),
     features: Annotated[Path | None, "Features of the pool, for models that use them."] = None,
-    encoder: Annotated[Path | None, "Encoder of these features."] = None,
+    encoder: Annotated[Path | None, "Encoder of the pool's features, for models that use them."] = None,
 ) -> None:
     """Train a chunk of teachers, and write their votes on the pool (or the --selected queries) and on the test set.
 
@@ -61,9 +61,9 @@ def run(
     temperature, and stored for distillation. With --hints, each teacher's probabilities and hints (outputs of a hidden
     layer) are stored for PET-DL.
 
-    A model that votes with public features is not trained; it needs --features of the pool and their --encoder. Only
-    such a model can vote in rounds. In a round, --selected lists the queries of all rounds so far, in order, and
-    teachers vote on the queries of the last round. A record that is nearer to a query of an earlier round abstains.
+    Models that vote with public features are not trained. They need --features of the pool and the --encoder of these
+    features, and only they can vote in rounds. In a round, --selected lists the queries of all rounds so far, in order,
+    and teachers vote on the queries of the last round. A record that is nearer to a query of an earlier round abstains.
     """
     samples, queries, test_set = read_samples(private, "private"), read_arrays(pool, POOL), read_samples(test, "test")
     shards = read_partition(partition, samples)
@@ -177,11 +177,11 @@ def _vote_with_features(
     encoder: Path,
     training: TrainingParameters,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Return the votes of the teachers `numbers`, which are not trained, as arrays and metadata of their file.
+    """Return the votes of the teachers `numbers`, which are not trained, as arrays and metadata of a chunk.
 
-    Each private record of a teacher votes for its own label. It votes only on the queries with the nearest features or,
-    with weights, on all queries. `rounds` contains the queries of each round so far, and votes are returned for the
-    last round. If `rounds` is empty, the whole pool is queried. `features` and `encoder` are paths of files.
+    Each private record of a teacher votes for its own label: on the queries with the nearest features or, with weights,
+    on all queries. `rounds` contains the queries of each round so far, and votes are returned for the last round. If
+    `rounds` is empty, the whole pool is queried. `features` and `encoder` are paths of files.
     """
     from patebench.features import cells
 
@@ -227,7 +227,7 @@ def _train_and_vote(
     kept: KeptOutputs,
     encoder: Encoder | None,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Train the teachers `numbers`; return their outputs as arrays, and metadata on the device.
+    """Train the teachers `numbers`; return the teachers' outputs as arrays, and metadata on the device.
 
     The outputs are votes on the samples `queries` and on `test_set`, and the probabilities and hints (outputs of a
     hidden layer) that `kept` requests. `randomness` is the base seed and the name of the stream. If an `encoder` is
