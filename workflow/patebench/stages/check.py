@@ -1,9 +1,9 @@
 """Command `check`: check the checksum of every artefact below a folder, and that its inputs have not changed.
 
-Snakemake decides by times and parameters which files to recreate; it does not read files. A stage refuses damaged files
-and files that do not belong together, but only when it reads them; this command finds such files earlier. Each artefact
-stores the digests of its inputs, so the command does not need the workflow. Figures, tables and pages have no checksum;
-they can be recreated from `collected.json` in seconds.
+Snakemake does not read files: times and parameters decide which files it recreates. A stage refuses damaged or
+mismatched files only when it reads them, so this command finds them earlier. Each artefact stores the digests of its
+inputs, so the command does not need the workflow. Figures, tables and pages have no checksum; they can be recreated
+from `collected.json` in seconds.
 """
 
 import json

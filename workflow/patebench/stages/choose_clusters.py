@@ -24,9 +24,8 @@ def run(
     """Choose the number of clusters of the pool, if each cluster is one query and each teacher votes on one query.
 
     The result is the largest number of clusters for which noise hides the labels of few samples of the pool. It depends
-    only on public features, --teachers and the noise, so it costs no privacy. As --teachers, give the number in the
-    configuration, not the number of private records: the latter is private, unless neighbouring data sets differ by a
-    replaced record (partition iid).
+    only on public features, --teachers and the noise, so it costs no privacy. Do not give the number of private records
+    as --teachers: this number is private, unless neighbouring data sets differ by a replaced record (partition iid).
     """
     from patebench.features.query_clusters import HIDDEN, LEAST_VOTES, choose
 

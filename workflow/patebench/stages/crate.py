@@ -91,10 +91,7 @@ def _list_files(folder: Path, patterns: Iterable[str]) -> dict[str, Path]:
 
 
 def _read_export(folder: Path) -> dict[str, Path]:
-    """Return the paths of the files that `export_votes` wrote to `folder`, by name.
-
-    Raise PatebenchError if a file was added, removed or changed.
-    """
+    """Return the files that `export_votes` wrote to `folder`, by name; raise PatebenchError if `folder` was changed."""
     files = _list_files(folder, ("*",))
     try:
         entries = json.loads(files["croissant.json"].read_bytes())["distribution"]

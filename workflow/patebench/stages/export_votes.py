@@ -62,9 +62,8 @@ def run(
 ) -> None:
     """Pack the votes of an ensemble on a public data set as a folder, with Croissant metadata (croissant.json).
 
-    Votes reveal the records on which teachers were trained, so only votes on public data sets are packed. A user's own
-    data set is accepted only if --manifest shows that the configuration declares it as a copy of a public data set
-    (copy_of).
+    Votes reveal the records on which teachers were trained. A user's own data set is therefore accepted only if
+    --manifest shows that the configuration declares it as a copy of a public data set (copy_of).
     """
     source, matrix = read_votes(votes)
     facts = read_json(summary, "join_votes")

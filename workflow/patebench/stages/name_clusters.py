@@ -39,8 +39,7 @@ def run(
 
     The clusters are the same as for teachers of the model nearest-query: each selected query has a cluster, and a
     sample belongs to the cluster with the nearest centre. The label of a cluster is the most frequent true label of the
-    pool samples in the cluster. If there are as many clusters as classes, the best one-to-one assignment of classes to
-    clusters is measured too.
+    pool samples in it. If there are as many clusters as classes, the best one-to-one assignment is measured too.
     """
     from patebench.features.cells import centres, nearest
     from patebench.features.query_clusters import majority, one_to_one

@@ -53,8 +53,8 @@ def run(
     Private samples that equal a public sample byte for byte are assigned to no teacher; their number is logged and
     stored as `left_out`. The entry `protects` of the output lists the kinds of change of the private data, such as an
     added record, that alter at most one shard. With the strategy "owners", there is one teacher per owner, and
-    --teachers is not needed. A shard without samples is an error, unless --empty is given for teachers that may
-    abstain. With --every-class, a shard that lacks a class is an error too.
+    --teachers is not needed. Without --empty, a shard without samples is an error. With --every-class, a shard that
+    lacks a class is an error too.
 
     With --protects labels, the samples are public and the pool consists of them, so a sample in the pool stays in its
     shard. Each shard must then contain one record. Records are assigned in the order of a hash of the samples, because
