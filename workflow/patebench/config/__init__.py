@@ -1,7 +1,7 @@
-"""Read configuration files (`loading`), check their structure (`settings`) and plan the jobs (`experiments`, `run`).
+"""Read a configuration file (`loading`), check it (`settings`, `validation`), and plan the jobs (`experiments`, `run`).
 
-Every mistake is a PatebenchError whose message starts with the path of the faulty key. The names of this package are
-imported on first use, because stages need only `parameters` and should start quickly.
+An error about a key is a PatebenchError whose message starts with the path of the key. The names in `__all__` are
+imported on first use, so that stages, which need only `parameters`, start quickly.
 """
 
 import importlib

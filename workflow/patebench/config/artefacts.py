@@ -1,7 +1,7 @@
-"""Describe the artefacts of a run (ensembles, label sets, rounds) and name their folders below the results.
+"""Describe the artefacts of a run (ensembles, label sets, rounds) and name their folders in the results folder.
 
-The path of a folder lists the settings of its artefact in the order of the data flow. `core.seeds.stream_name` derives
-the name of the artefact's random stream from this path.
+The path of an artefact lists its settings in the order of the data flow: data set, split, ensemble, mechanism, student.
+`core.seeds.stream_name` derives the name of the artefact's random stream from this path.
 """
 
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ _TRAINING = TeacherParameters()
 class Data:
     """Data set of an experiment: built-in, or declared under `datasets` in the configuration.
 
-    `settings` contains the declaration of a declared data set. It is not compared, because names are unique in a run.
+    `settings` contains the declaration, None for a built-in data set. Two instances with the same name are equal.
     """
 
     name: str
@@ -41,17 +41,17 @@ class Data:
 
     @property
     def names_owners(self) -> bool:
-        """Return True if the declaration of the table names a column with the owner of each record."""
+        """Return True if the data set is a table with a declared column for the owner of each record."""
         table = self.settings.table if self.settings else None
         return table is not None and table.owner is not None
 
 
 @dataclass(frozen=True)
 class Split:
-    """Division of the public data, shuffled by `seed`, into the pool and the test set.
+    """Random division of the public samples into the pool and the test set, determined by `seed`.
 
     `parameters` contains the sizes of pool and test set. `encoder_file` is the path of the user's own encoder network,
-    or None.
+    or None for a built-in encoder.
     """
 
     data: Data
@@ -64,9 +64,9 @@ class Split:
         return f"{self.data.name}/{slug(('seed', self.seed), self.parameters.slug)}"
 
     def random(self, folder: str) -> Options:
-        """Return the command options `seed` and `stream`, which determine the artefact's random numbers.
+        """Return the command options `seed` and `stream`, which determine the random numbers of one artefact.
 
-        `folder` is the folder of the artefact; the name of the stream is derived from it.
+        The name of the stream is derived from `folder`, the folder of the artefact.
         """
         return {"seed": self.seed, "stream": stream_name(folder)}
 
@@ -77,6 +77,7 @@ class Ensemble:
 
     Parameters
     ----------
+    split : division of the public samples; the pool contains the possible queries.
     teachers : number of teachers.
     partition : strategy that assigns the private samples to the teachers.
     training : machine-learning model of the teachers and its training. For imported votes, `training.model` is the name
@@ -108,7 +109,7 @@ class Ensemble:
 
     @property
     def chunks(self) -> list[str]:
-        """Return the range of teacher numbers of each training job, such as "0-24"."""
+        """Return the teachers of each training job as ranges of numbers, such as ["0-24", "25-49"]."""
         size = self.work.chunk
         return [f"{first}-{min(first + size, self.teachers) - 1}" for first in range(0, self.teachers, size)]
 
@@ -167,6 +168,7 @@ class Round:
     selection : strategy and number of the queries. From the second round on, the strategy may use the predictions of
         the student of the previous round.
     student : method and model of the student.
+    mode : source of the noise.
     previous : round before this one; None for the first round.
     """
 
@@ -215,6 +217,7 @@ class LabelSet:
     ----------
     ensemble : the teachers whose votes are aggregated.
     setting : the mechanism and its parameters.
+    mode : source of the noise.
     budget : (ε, δ) at which answering stops, or None to answer all queries.
     round : with active learning, the last round whose queries are labelled; labels of earlier rounds are included. None
         without rounds.
@@ -254,7 +257,7 @@ class LabelSet:
     def read_by_features(self) -> bool:
         """Return True if students need the pool's features to derive labels from the released table of noisy counts.
 
-        In such a table, each query represents the samples of the pool that are nearer to it than to any other query.
+        The features show which queries are similar, so the labels of all queries are derived together.
         """
         ensemble = self.ensemble
         by_features = ensemble.queries is not None and ensemble.training.neighbours is None
@@ -265,7 +268,8 @@ class LabelSet:
     def noise_options(self, ledger: str) -> Options:
         """Return the command options that select the source of the noise.
 
-        For seeded noise, these are `seed` and `stream`. In release mode, they are `release` and the folder `ledger`.
+        Seeded noise has the options `seed` and `stream`. Release mode has the options `release` and `ledger`, the
+        folder in which releases are recorded.
         """
         if self.mode is Mode.RELEASE:
             return {"release": True, "ledger": ledger}

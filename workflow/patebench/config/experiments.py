@@ -60,13 +60,13 @@ Grid = Mapping[str, Mapping[str, Sequence[float]]]
 #: Experiments with the same folder for an artefact share this artefact, so they must agree on these values.
 SharedValues = dict[tuple[str, str], tuple[str, object]]
 
-#: Number of classes in checks of costs, whose result does not depend on it.
+#: Number of classes in checks of a mechanism's cost; any number gives the same result.
 _ANY_CLASSES = 2
 
-#: Keys of an experiment whose results have no privacy theorem for private labels of public samples.
+#: Keys of an experiment that are refused if only labels are private, because no privacy theorem covers them.
 _OF_RECORDS = ("audit", "distillation", "petdl", "dpsgd", "private_knn", "public_reference")
 
-#: Strategies for the `queries` of an experiment, without and with `neighbours`.
+#: Strategies that select the `queries` of an experiment, for ensembles without and with the key `neighbours`.
 _CLUSTERS, _NEIGHBOURS = "prototypes", "random"
 
 
@@ -78,7 +78,7 @@ def expand(
     settings: ExperimentSettings,
     seeds: Sequence[int],
 ) -> Experiment:
-    """Add the artefacts of the experiment `name` to `run`, once per seed; return its label sets and ensembles.
+    """Add the artefacts of the experiment `name` to `run` for each seed; return the label sets and ensembles added.
 
     `own` contains the user's data sets by name. `shared` contains values of earlier experiments with which this one
     must agree. Raises PatebenchError for the first mistake.
@@ -94,7 +94,7 @@ def expand(
 class _Expansion:
     """Builder that adds the artefacts of one experiment to `run`.
 
-    The teachers vote on `selected` queries of the pool or, if `selected` is None, on the whole pool.
+    `selected` is the number of queries on which the teachers vote, or None if they vote on the whole pool.
     """
 
     run: Run
@@ -171,7 +171,7 @@ class _Expansion:
         self.experiment.ensembles[labels.ensemble] = None
 
     def _aggregators(self, mechanism: str) -> int | None:
-        """Return the number of parties that sum secret shares of the votes for `mechanism`; None for a single party."""
+        """Return the number of parties that sum secret shares of the votes; None without secure aggregation."""
         return self.run.aggregators if issubclass(MECHANISMS.load(mechanism), NoiseShares) else None
 
     def _queries(self) -> tuple[int, ...]:
@@ -221,8 +221,8 @@ class _Expansion:
         """Return the mechanism of `setting`; raise PatebenchError if the mechanism does not support this experiment.
 
         Not every mechanism supports releases, abstaining teachers, weighted votes, or privacy of labels alone. Some
-        models of teachers abstain or give weighted votes. If `teachers` is given, only the models of ensembles with
-        one of these numbers of teachers are checked.
+        models of teachers abstain or give weighted votes. If `teachers` is given, only ensembles whose number of
+        teachers is in this set are checked.
         """
         if self.run.mode is Mode.RELEASE:
             check_releasable(setting.mechanism, MECHANISMS.load(setting.mechanism))
@@ -275,7 +275,7 @@ class _Expansion:
             if split.data.settings and split.data.settings.original is None:
                 line = (
                     f"the data set '{split.data.name}' may be private, and votes are imported only for public data"
-                    " sets; declare the data set of which it is a copy as copy_of, or leave the votes out"
+                    " sets; for a copy of a public data set, set copy_of to the original; otherwise leave the votes out"
                 )
                 raise PatebenchError(line, code="private-data", where=where)
             votes = ImportParameters.of(settings)
@@ -316,21 +316,21 @@ class _Expansion:
             raise PatebenchError(line, code="queries", where=where)
 
     def _accounted_queries(self, where: str, numbers: Sequence[int] | None, accounted: Sequence[int]) -> Sequence[int]:
-        """Return the numbers T for which students learn from the first T queries, or audits cover T queries.
+        """Return the numbers of queries for the students or audits declared at the key `where`.
 
-        If the key `queries` of `where` is set, these are its values, `numbers`. Raises PatebenchError if one of them is
-        not in `accounted`, the numbers of queries for which ε is computed. If `numbers` is None, the result contains
-        only the largest number in `accounted`.
+        `accounted` contains the numbers of queries for which ε is computed. `numbers` is the value of `where`.queries;
+        if it is None, the largest number in `accounted` is used. Raises PatebenchError if a number is not in
+        `accounted`.
         """
         for path, count in _keyed_values(f"{where}.queries", numbers or ()):
             check_among(path, count, accounted, "among this experiment's accounting.queries")
         return numbers or (max(accounted),)
 
     def _students(self, label_sets: Sequence[LabelSet], accounted: Sequence[int]) -> None:
-        """Add the students of this experiment, each trained on the labels of one of `label_sets`.
+        """Add the students of this experiment.
 
-        A student uses the labels of the first T queries. T is in `accounted`, the numbers of queries for which ε is
-        computed.
+        A student learns from the labels of the first T queries of one of `label_sets`. `accounted` contains the allowed
+        values of T: the numbers of queries for which ε is computed.
         """
         for where, settings in _keyed_entries(f"{self.where}.students", self.settings.students):
             parameters = StudentParameters.of(settings)
@@ -347,7 +347,7 @@ class _Expansion:
                         self.run.add_student(labels, parameters, queries)
 
     def _rounds(self, ensembles: Sequence[Ensemble]) -> None:
-        """Add active learning: for each round, a label set and a student."""
+        """Add the rounds of active learning: for each round, a label set and a student."""
         for where, settings in _keyed_entries(f"{self.where}.rounds", self.settings.rounds):
             self._check_whole_pool(where, "rounds select their own queries")
             parameters = StudentParameters.of(settings)
@@ -440,7 +440,10 @@ class _Expansion:
                 self.run.add_private_model("train_on_features", split, method)
 
     def _audits(self, settings: AuditSettings, label_sets: Sequence[LabelSet], accounted: Sequence[int]) -> None:
-        """Add an audit for each pair of a mechanism and an ensemble in `label_sets`."""
+        """Add an audit for each pair of a mechanism and an ensemble in `label_sets`.
+
+        `accounted` contains the numbers of queries for which ε is computed.
+        """
         where, delta = f"{self.where}.audit", self.settings.accounting.delta
         chosen = {*_select_ensembles(where, settings.teachers, [labels.ensemble for labels in label_sets])}
         queries = sorted(self._accounted_queries(where, settings.queries, accounted))
@@ -456,7 +459,7 @@ class _Expansion:
 
 
 def check_own_files(name: str, settings: DatasetSettings) -> None:
-    """Raise PatebenchError if a file of a user's data set is missing, or if its private file is also the public one."""
+    """Raise PatebenchError if a file of the data set `name` is missing, or its private file is also the public one."""
     where = key_path("datasets", name)
     call_all(partial(_check_exists, f"{where}.{role}", path) for role, path in settings.files.items())
     if settings.private and settings.public and Path(settings.private).samefile(settings.public):
@@ -550,14 +553,14 @@ def _selections(
 def _check_stored_outputs(where: str, ensemble: Ensemble, grid: Iterable[PetdlParameters]) -> None:
     """Raise PatebenchError if `ensemble` does not store the teachers' outputs from which students of PET-DL learn.
 
-    These are each teacher's probabilities and, if an entry of `grid` has epochs of hint learning, its hints (outputs of
-    an inner layer).
+    Students need each teacher's probabilities. They also need hints (outputs of a hidden layer) if an entry of `grid`
+    has epochs of hint learning.
     """
     kept = ensemble.work.hints
     if kept is None:
         line = (
-            f"the ensemble {ensemble.slug} does not store each teacher's outputs; add 'hints: block2' to it or, without"
-            " blocks, 'hints: probabilities'"
+            f"the ensemble {ensemble.slug} does not store each teacher's outputs; add 'hints: block2' to it or, for"
+            " a model without blocks, 'hints: probabilities'"
         )
         raise PatebenchError(line, code="knowledge", where=where)
     if kept == PROBABILITIES and any(parameters.hint_epochs for parameters in grid):

@@ -100,7 +100,7 @@ class ClassParameters(Parameters):
 
 
 class SplitParameters(Parameters):
-    """Sizes of pool and test set, both cut from the public samples, and the encoder of the pool's features."""
+    """Pool and test set of an experiment: sizes, encoder of the pool's features, shift of the pool, unit of privacy."""
 
     pool: Whole = Field(ge=1, description="Number of public samples in the pool, which are the possible queries.")
     test: Whole | None = Field(
@@ -165,8 +165,8 @@ class PartitionParameters(Parameters):
     )
     owners: Place | None = Field(
         None,
-        description="With owners or hash-owners, a .npy file with one owner's number per private sample. Not needed if"
-        " the data set names the owners.",
+        description="With owners or hash-owners, a .npy file with each private sample's owner as a number. Not"
+        " needed if the data set names the owners.",
         json_schema_extra=NOT_IN_PATH,
     )
     every_class: Truth = Field(
@@ -187,7 +187,7 @@ class PartitionParameters(Parameters):
         return self
 
     def chosen_in(self, mode: Mode, *, names_owners: bool = False) -> Self:
-        """Return these parameters; if the strategy is not given, set the default one.
+        """Return these parameters, with the default strategy if none is given.
 
         The default is hash-owners if the data set names the owners of its records (`names_owners`). Otherwise it is iid
         in seeded mode and hash in release mode.
@@ -203,7 +203,7 @@ class PartitionParameters(Parameters):
 
 
 class ImportParameters(Parameters):
-    """Parameters of the import of votes from a file, in place of votes of trained teachers."""
+    """Name and classes of votes that are read from a file, in place of votes of trained teachers."""
 
     name: Annotated[Text, AfterValidator(plain_name)] = Field(description="Name of the votes in paths and tables.")
     classes: Whole | None = Field(
@@ -226,7 +226,7 @@ class TrainingParameters(Parameters):
     recipe: Recipe = Field(
         "modern",
         description="Training recipe of a network: modern, fast, plain, paper, modern-oversampled or plain-oversampled"
-        " (of rare classes), or your own.",
+        " (repeat rare classes), or your own.",
     )
     epochs: Whole | None = Field(None, ge=1, description="Number of training epochs; by default that of the recipe.")
     neighbours: Whole | None = Field(
@@ -255,7 +255,7 @@ class TrainingParameters(Parameters):
 
 
 class LearnerParameters(TrainingParameters):
-    """Machine-learning model that predicts the class of any sample, not only of given queries, and its training."""
+    """Machine-learning model and its training, without models that only teachers can use."""
 
     model: Learner = Field(description="Name of the model in the registry of models.")
 
@@ -273,7 +273,8 @@ class KeptOutputs(Parameters):
 
     soft: AnyNumber[PositiveNumber] = Field(
         (),
-        description="For distillation, temperatures at which the teachers' probabilities on the pool are summed.",
+        description="For distillation, temperatures at which the teachers' softened probabilities on the pool are"
+        " summed.",
         json_schema_extra=NOT_IN_PATH,
     )
     hints: Text | None = Field(
@@ -305,7 +306,7 @@ class LedgerParameters(Parameters):
 
 
 class LedgerSettings(Parameters):
-    """Ledger of releases: the total budget, and the name of the private data."""
+    """Ledger of all releases from one private data set: their total budget, and the name of the data set."""
 
     budget: PositiveNumber | None = Field(
         None, description="Total ε budget, at `delta`, for all releases from this private data."
@@ -372,7 +373,7 @@ class StudentParameters(StudentConfig):
 
 
 class SelectionParameters(Parameters):
-    """Strategy and number of the queries that are selected in one round."""
+    """Strategy and number of the queries that are selected at once, for a round or before any teacher votes."""
 
     strategy: Strategy = Field(description="Name of the selection strategy in the registry of strategies.")
     queries: Whole = Field(ge=1, description="Number of queries selected in this round.")
@@ -383,7 +384,7 @@ class SelectionParameters(Parameters):
 
 
 class DistilParameters(LearnerParameters):
-    """Network that is distilled from the teachers' probabilities."""
+    """Networks trained on labels and on the teachers' probabilities, without privacy, to compare the two targets."""
 
     samples: OneOrMore[PositiveWhole] = Field(
         description="Number of pool samples used for training; a list trains one network for each number.",
@@ -524,8 +525,8 @@ class FeatureMethodParameters(Parameters):
     )
     dimensions: PositiveWhole | None = Field(
         None,
-        description="With dppl-mean and least-squares, number of principal axes of the pool's features to use; all by"
-        " default.",
+        description="With dppl-mean, least-squares and least-squares-private, number of the pool's principal axes to"
+        " use; all by default.",
     )
     prototypes: PositiveWhole | None = Field(
         None, description="With dppl-public, number of public samples chosen as prototypes per class; default 1."
@@ -558,7 +559,7 @@ class FeatureMethodParameters(Parameters):
 
     @property
     def settings(self) -> dict[str, int]:
-        """Return a dict from name to value of those options of `method` that are not None."""
+        """Return the options of `method` that are not None, as a dict from name to value."""
         names = FEATURE_METHODS.fact(self.method, "options")
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
@@ -591,8 +592,8 @@ class PetdlParameters(Parameters):
     batch: PositiveWhole | None = Field(None, description="Number of public samples per batch; a batch is one query.")
     clip: PositiveNumber | None = Field(
         None,
-        description="Bound on the contribution of one teacher: B on the loss as in the paper, the norm of a gradient,"
-        " or the norm of an output, depending on the form.",
+        description="Bound on the contribution of one teacher: on its loss (B in the paper), or on the norm of its"
+        " gradient or output, depending on the form.",
     )
     hint_clip: PositiveNumber | None = Field(
         None, description="With noisy-knowledge, bound on the norm of a teacher's hints."

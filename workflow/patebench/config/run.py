@@ -60,7 +60,8 @@ class Run:
     own_files : data set, split or ensemble → the user's own files that its job reads: samples, an encoder, owners of
         samples, or imported votes.
     without_pool : ensembles with imported votes on unknown samples, which have no true labels.
-    audited_votes : audit → imported votes; the audit reads the number of classes from them if no data set is loaded.
+    audited_votes : audit of imported votes on unknown samples → list with the file of the votes, from which the audit
+        reads the number of classes. Other audits read this number from the data set.
     gathered : folder of votes → kind of result ("labels", "students" or "distilled") → folders of the results to
         collect, as paths below the folder of votes. The innermost dict serves as an ordered set: its values are None.
     records : kind of record, such as "audits" → files from which figures and tables are made.
@@ -294,7 +295,7 @@ class Run:
         self._add_collection(labels.voters, "labels", labels.name)
 
     def _add_secure(self, labels: LabelSet, noise: Options) -> None:
-        """Add secure aggregation: the teachers' shares, the sum of each aggregator, and the labels from these sums.
+        """Add the jobs of secure aggregation: they make the teachers' shares, each aggregator's sum, and the labels.
 
         `noise` contains the command options for the source of the noise.
         """
@@ -347,7 +348,10 @@ class Run:
         self._add_collection(ensemble.name)
 
     def add_baseline(self, split: Split, training: TrainingParameters, true_labels: int | None = None) -> None:
-        """Add a non-private model, trained on `true_labels` true labels of the pool or, if None, on private data."""
+        """Add a non-private model, trained on `true_labels` true labels of the pool.
+
+        If `true_labels` is None, the model is trained on all private data instead.
+        """
         self.add_split(split)
         name = f"{split.name}/baseline/{baseline_slug(training, true_labels)}"
         options = {"true-labels": true_labels, **training.options(), **split.random(name)}
@@ -389,7 +393,7 @@ class Run:
         """Add the audit of the mechanism in `setting`, for each number of queries in `queries`.
 
         The audit constructs the votes of neighbouring data sets and trains no teachers, so one audit serves all seeds.
-        `audit` contains its number of runs and its confidence level.
+        `audit` contains the number of runs and the confidence level.
         """
         name = audit_name(data, teachers, setting)
         numbers = {"teachers": teachers, "queries": tuple(queries), "delta": delta}
@@ -410,9 +414,9 @@ class Run:
             files.add(file)
 
     def _add_collection(self, voters: str, kind: str = "", name: str = "") -> None:
-        """Add the job that collects all results made from the votes in the folder `voters` in one file.
+        """Add the job that gathers, in one file, all results made from the votes in the folder `voters`.
 
-        If `kind` is "labels", "students" or "distilled", the job also collects the result of this kind in the folder
+        If `kind` is "labels", "students" or "distilled", the job also gathers the result of this kind in the folder
         `name`.
         """
         kinds = self.gathered.setdefault(voters, {})

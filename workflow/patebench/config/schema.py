@@ -12,7 +12,7 @@ from patebench.core.fields import Parameters, single_kind
 
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 _TYPES = {int: "whole number", float: "number", bool: "true or false", str: "text"}
-#: Types whose values may be written without a list if there is only one.
+#: JSON types of entries for which a list with one entry may be written as this entry alone.
 _SINGLE = ("integer", "number", "string", "boolean")
 #: Suffix of the path of a key, by the type of its value.
 _MARKS = {list: "[]", dict: ".<name>"}

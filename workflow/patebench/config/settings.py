@@ -1,7 +1,7 @@
 """Declare the structure of the configuration file as pydantic models, built from the parameters of the stages.
 
-The models check only the structure of the file. `config.experiments` checks the values against the registries and the
-mechanisms.
+The models check each key, also against other keys of the same mapping. `config.experiments` checks experiments against
+the requirements of the mechanisms, and `config.validation` checks them against the data.
 """
 
 from itertools import filterfalse
@@ -54,7 +54,7 @@ from patebench.features import ENCODERS, has_fixed_outputs
 from patebench.models import by_recipe, on_queries
 from patebench.students.interface import Recipe
 
-#: Parameters of each mechanism, by name; a parameter is a number or a list.
+#: Name of a mechanism → name of a parameter → its value, a number or a list of numbers.
 Mechanisms = Annotated[Map[Map[OneOrMore[Number]]], Field(min_length=1)]
 
 
@@ -64,7 +64,7 @@ def _strategy_as_mapping(value: Any) -> Any:
 
 
 def names(value: Any) -> Any:
-    """Return `value` as a list of names; text from the command line is split at commas."""
+    """Return `value` as a list of names; text, which commands pass, is split at commas."""
     if isinstance(value, str):
         return [name for name in map(str.strip, value.split(",")) if name]
     return listed(value)
@@ -156,12 +156,12 @@ class DatasetSettings(ClassParameters):
 
     @property
     def files(self) -> dict[str, str]:
-        """Return the given files and folders by key, such as "private"."""
+        """Return the paths of the given files and folders, as a dict from key ("private", "public" or "index")."""
         return {key: path for key in ("private", "public", "index") if (path := getattr(self, key)) is not None}
 
     @property
     def declared(self) -> dict[str, str]:
-        """Return the given declarations by key, "table" or "images", as JSON text."""
+        """Return the given declarations as a dict from key ("table" or "images") to JSON text."""
         named = {"table": self.table, "images": self.images}
         return {key: model.model_dump_json(exclude_unset=True) for key, model in named.items() if model is not None}
 
@@ -171,7 +171,7 @@ class DatasetSettings(ClassParameters):
         return self.copy_of if reads_own_files(self.loader) else self.loader
 
     def options(self) -> dict[str, Any]:
-        """Return the options of the command that loads the data set."""
+        """Return the options of the command `data`, which loads the data set."""
         lists = {key: ",".join(map(str, values)) for key in ("features", "long_tail") if (values := getattr(self, key))}
         loaded = {"loader": self.loader, **self.files, **self.declared, **lists}
         return {"option": loaded, **ClassParameters.of(self).options()}
@@ -240,12 +240,11 @@ class StudentSettings(_OfEnsembles, StudentParameters):
 
 
 class RoundsSettings(_OfEnsembles, StudentParameters):
-    """Students whose queries are selected in rounds."""
+    """Students of active learning, whose queries are selected in rounds."""
 
     strategy: OneOrMore[Strategy] = Field(
-        description="Name of the selection strategy in the registry of strategies; a list compares several. For a"
-        " strategy that needs a student, the first round is random, or prototypes if the teachers vote only on selected"
-        " queries."
+        description="Name of the selection strategy in the registry of strategies; a list compares several. If the"
+        " strategy needs a student, the first round is random, or prototypes with the model nearest-query."
     )
     mechanisms: Mechanisms = Field(
         description="Mechanisms that label the selected queries, written like the experiment's `mechanisms`."
@@ -254,7 +253,7 @@ class RoundsSettings(_OfEnsembles, StudentParameters):
 
 
 class DistilSettings(_OfEnsembles, DistilParameters):
-    """Networks trained on labels and on the teachers' probabilities."""
+    """Networks trained on labels and on the teachers' probabilities, to compare the two targets."""
 
 
 def _with_lists(model: type[Parameters], *lists: str) -> type[Parameters]:
@@ -310,7 +309,7 @@ class PublicReferenceSettings(Parameters):
 
 
 class AuditSettings(_OfEnsembles, AuditParameters):
-    """Audit of every mechanism of the experiment."""
+    """Settings of the audits of all mechanisms of the experiment."""
 
     queries: OneOrMore[PositiveWhole] | None = Field(
         None,
@@ -339,7 +338,7 @@ class ExperimentSettings(SplitParameters):
     )
     ensembles: list[EnsembleSettings] = Field([], min_length=1, description="Ensembles of teachers.")
     votes: list[VotesSettings] = Field(
-        [], description="Ensembles whose votes come from a file, of public data sets only."
+        [], description="Ensembles whose votes come from a file; only for public data sets."
     )
     mechanisms: Mechanisms = Field(
         {},
@@ -368,7 +367,7 @@ class ExperimentSettings(SplitParameters):
     )
     public_reference: PublicReferenceSettings | None = Field(
         None,
-        description="Clusters of the pool, named by the pool's true labels, for comparison: the accuracy that public"
+        description="Clusters of the pool, labelled by the pool's true labels, for comparison: the accuracy that public"
         " data alone reach, at ε = 0. A release cannot use these labels.",
     )
     dpsgd: list[DpsgdSettings] = Field(
@@ -376,12 +375,12 @@ class ExperimentSettings(SplitParameters):
     )
     private_knn: list[PrivateKnnSettings] = Field(
         [],
-        description="Students of labels that the nearest private records vote for (Private-kNN), as published or in a"
-        " sound form.",
+        description="Students trained on labels from votes of the nearest private records (Private-kNN), as published"
+        " or in a sound form.",
     )
     feature_methods: list[FeatureMethodSettings] = Field(
         [],
-        description="Classifiers of public features by related private methods, for comparison.",
+        description="Other private methods: classifiers on features of a public encoder, for comparison.",
     )
     true_label_baseline: TrueLabelSettings | None = Field(
         None, description="Model trained on true labels of the pool, for comparison with students."
@@ -415,7 +414,7 @@ class ConfigSettings(Parameters):
     mode: Annotated[Text, one_of(lambda: Mode)] = Field(
         "seeded",
         description="seeded: reproducible noise, for experiments. release: discrete noise from the operating system's"
-        " entropy, drawn once, for labels to publish; one label set per data set.",
+        " entropy, drawn once, for labels to publish; only one label set without `ledger.budget`.",
     )
     secure: SecureSettings | None = Field(
         None,
@@ -424,9 +423,8 @@ class ConfigSettings(Parameters):
     )
     ledger: LedgerSettings | None = Field(
         None,
-        description="Total privacy budget of all releases from one private data set, and the name of that data. The"
-        " budget is fixed with the first release; without one, only disjoint teachers can release"
-        " more.",
+        description="Total privacy budget of all releases from one private data set, and the data set's name. The"
+        " first release fixes the budget. Without a budget, later releases may only use teachers not used before.",
     )
     seeds: OneOrMore[WholeFrom0] = Field(
         description="Base seeds; an experiment without its own seeds runs once per base seed."

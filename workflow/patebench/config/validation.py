@@ -58,7 +58,7 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
     Raises
     ------
     PatebenchError
-        For the first mistake. Settings that do not match the data are checked last and reported together.
+        For the first mistake. Missing files are reported together; so are settings that do not match the data.
     """
     _check_registries()
     settings = ConfigSettings.checked(written)
@@ -95,7 +95,10 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
 
 
 def _check_registries() -> None:
-    """Raise PatebenchError if another package registers an unknown kind of object, a taken name, or a faulty figure."""
+    """Raise PatebenchError if another package registers an unknown kind of object, or an existing name.
+
+    Also raise it if a figure or table of another package is faulty.
+    """
     check_groups(_REGISTRIES)
     for registry in _REGISTRIES:
         registry.names()  # raises an error if another package registers an existing name
@@ -104,9 +107,9 @@ def _check_registries() -> None:
 
 
 def _check_names(settings: ConfigSettings, *, listed: bool) -> None:
-    """Raise PatebenchError if the name of a data set, the run or its folder is taken, or a name in `only` is unknown.
+    """Raise PatebenchError if the name of a data set or of the run is taken, or a name in `only` is unknown.
 
-    `listed` is True if the key `only` is a list rather than text with commas.
+    The results folder must also be writable. `listed` is True if the key `only` is a list rather than text with commas.
     """
     for name in settings.datasets:
         if name in {*DATASETS, *RESERVED}:
@@ -122,7 +125,10 @@ def _check_names(settings: ConfigSettings, *, listed: bool) -> None:
 
 
 def _check_files(settings: ConfigSettings, chosen: Sequence[str]) -> None:
-    """Raise PatebenchError if a file is missing, except files that only experiments outside `chosen` read."""
+    """Raise PatebenchError if a file of a user's data set is missing.
+
+    Data sets that only experiments outside `chosen` use are not checked.
+    """
     left_out = {each.dataset for name, each in settings.experiments.items() if name not in chosen}
     read = {settings.experiments[name].dataset for name in chosen}
     call_all(
@@ -133,7 +139,7 @@ def _check_files(settings: ConfigSettings, chosen: Sequence[str]) -> None:
 
 
 def _check_budget(run: Run) -> None:
-    """Raise PatebenchError if a release has several label sets without a total budget, or too large a δ of it."""
+    """Raise PatebenchError if a release has several label sets but no total budget, or a budget with too large a δ."""
     limit = run.ledger.limit if run.ledger else None
     if limit is None:
         _check_single_release(run)
@@ -160,7 +166,7 @@ def _check_data(experiments: Mapping[str, ExperimentSettings], run: Run, own: Ma
 
 
 def _outline(data: Data, root: Path) -> Outline | None:
-    """Return how many samples `data` has, and their shape; None if this is unknown before a download.
+    """Return the outline of `data` (numbers and shape of the samples), or None if it is unknown before a download.
 
     `root` is the folder of downloaded data sets.
     """
@@ -217,7 +223,7 @@ def _check_public(where: str, settings: ExperimentSettings, name: str, known: Ou
 
 
 def _check_ensembles(where: str, settings: EnsembleSettings, run: Run, data: Data, known: Outline) -> None:
-    """Raise PatebenchError if owners are missing, their file is invalid or there are too many teachers.
+    """Raise PatebenchError if the owners of records are missing or invalid, or the number of teachers does not fit.
 
     There may be at most as many teachers as private samples. If all records of an owner go to one teacher, there may be
     at most as many teachers as owners. Add a warning to `run` if the partition ignores owners of several records.
@@ -259,9 +265,9 @@ def _keyed_models(where: str, settings: Parameters) -> Iterator[tuple[str, str]]
 
 
 def _check_single_release(run: Run) -> None:
-    """Raise PatebenchError if `run` releases more than one label set, for runs without a total budget.
+    """Raise PatebenchError if `run`, which has no total budget, releases more than one label set.
 
-    The ε of several releases add up, so they need a total budget.
+    The ε of several releases adds up, so they need a total budget.
     """
     folders: dict[str, set[str]] = {}
     for labels in (labels for experiment in run.experiments for labels in experiment.label_sets):
