@@ -1,1 +1,1 @@
-"""Code that all parts of patebench share: errors, artefact files, seeds, registries and the bound record."""
+"""Code that all parts of patebench share: errors, artefact files, seeds, registries and bounds on ε."""

@@ -1,9 +1,9 @@
 """The bound record: an ε together with its δ, kind, adjacency, accountant and source.
 
-The adjacency states how the two data sets that ε compares differ: for labels, in one teacher's shard.
+The adjacency states how two neighbouring data sets differ: for labels of an ensemble, in one teacher's shard.
 
-A curve holds the bounds of one accountant for several numbers of queries. Its lists `queries` (ascending) and `epsilon`
-have equal lengths. Curves do not store Rényi orders.
+A curve is a dict with the bounds of one accountant for several numbers of queries, in the lists `queries` (ascending)
+and `epsilon` of equal lengths. It does not store Rényi orders.
 """
 
 import math
@@ -40,7 +40,7 @@ _WORDS = {
 
 
 class Adjacency(StrEnum):
-    """Neighbouring relation: the difference between the two data sets whose outputs ε compares."""
+    """Neighbouring relation of a bound: the difference between two neighbouring data sets."""
 
     REPLACE_TEACHER = "replace_teacher"  # one teacher's shard, hence one row of votes, arbitrarily in every query
     ADD_OR_REMOVE_TEACHER = "add_or_remove_teacher"  # one teacher's votes are present or absent
@@ -54,7 +54,7 @@ class Conversion(StrEnum):
 
     CLASSIC = "classic"  # Mironov 2017, Proposition 3: ε(α) + ln(1/δ)/(α−1)
     TIGHT = "tight"  # Canonne, Kamath, Steinke 2020, Proposition 12
-    NONE = "none"  # the accountant gives (ε, δ) without a curve
+    NONE = "none"  # the accountant gives (ε, δ) directly
 
 
 #: Smallest δ at which bounds are computed: 1/δ and parts of δ still have full floating-point precision.
@@ -78,9 +78,9 @@ _TEACHERS = 100
 def large_delta(delta: float, teachers: int | None, records: int | None = None) -> str | None:
     """Return a warning if `delta` is so large that (ε, δ) may protect nobody, else None.
 
-    Publishing the whole shard of one of n teachers, drawn at random, satisfies (0, 1/n)-differential privacy, so δ
-    should be below 1/`teachers`. For the same reason, it should be below 1/`records`. If both numbers are None, 100
-    teachers are assumed. The message does not contain the number of records, since it may be private.
+    Publishing the whole shard of one of n teachers, drawn at random, satisfies (0, 1/n)-differential privacy, so
+    `delta` should be below 1/`teachers`. For the same reason, it should be below 1/`records`. If both numbers are None,
+    100 teachers are assumed. The warning does not contain `records`, because this number may be private.
     """
     # Configurations and options keep 12 digits of δ, which may round 1/n down.
     delta = check_delta(delta) * (1 + 1e-11)
@@ -154,10 +154,9 @@ class Bound:
             )
 
     def state_for(self, release: bool) -> "Bound":
-        """Return this bound; if `release` is False, a worst-case bound becomes not `publishable`.
+        """Return this bound; if `release` is False, a worst-case bound is marked as not publishable.
 
-        If `release` is False, the noise is drawn from a seed. Seeded noise can be reproduced and subtracted, so it
-        protects nothing.
+        Without a release, the noise is drawn from a seed. It can be reproduced and subtracted, so it protects nothing.
         """
         return self if release or self.kind is not Kind.WORST_CASE else replace(self, publishable=False)
 
@@ -181,9 +180,9 @@ class Bound:
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> "Bound":
-        """Return the bound stored in `record`; raise PatebenchError if a field is missing, unknown or out of range."""
+        """Return the bound stored in `record`; raise PatebenchError if a field is missing, unknown or invalid."""
         names = {field.name for field in fields(cls)}
-        record = {"add_or_remove": None, **record}  # older records lack it
+        record = {"add_or_remove": None, **record}  # older records lack this field
         if set(record) != names:
             raise PatebenchError(
                 f"a bound record has the fields {sorted(record)} instead of {sorted(names)}; compute the bound again"
@@ -230,8 +229,9 @@ def curves(bounds: Iterable[Bound]) -> list[dict[str, Any]]:
 def points(curve: dict[str, Any]) -> list[Bound]:
     """Return the bounds of a `curve`, one for each number of queries.
 
-    A `curve` is a dict as returned by the function `curves`. It does not store `order` and `add_or_remove`, so both are
-    None. Raises PatebenchError if a field is missing or invalid, or `queries` and `epsilon` have different lengths.
+    `curve` is a dict as returned by the function `curves`. The bounds have no `order` and no `add_or_remove`, because
+    curves do not store these fields. Raises PatebenchError if a field is missing or invalid, or `queries` and `epsilon`
+    have different lengths.
     """
     try:
         pairs = zip(curve["queries"], curve["epsilon"], strict=True)

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 #: Largest integer argument: the largest 64-bit integer.
 LARGEST = 2**63 - 1
-#: Largest number of classes, as a table of counts has one column per class.
+#: Largest number of classes; it limits the memory of tables of counts, which have one column per class.
 MOST_CLASSES = 1_000_000
 
 
 def check_array(name: str, values: ArrayLike) -> NDArray[Any]:
     """Return `values` as an array.
 
-    Raises PatebenchError if they cannot be converted, or if a DataFrame contains text or missing values. `name` stands
-    for the values in the message, as in all checks of this module.
+    Raises PatebenchError if `values` cannot be converted, or if a DataFrame contains text or missing values. As in all
+    checks of this module, `name` is the name of the values in the message.
     """
     if (frame := frame_of(values)) is not None:
         return _frame_values(name, frame)
@@ -97,7 +97,7 @@ def shorten(text: str) -> str:
 
 
 class NotFiniteError(PatebenchError):
-    """Error: a model computed NaN or infinities from the samples `x`.
+    """Error that a model computed NaN or infinities from the samples `x`.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def check_finite(what: str, numbers: Any, x: NDArray[Any], *, infinite: bool = F
 
 
 def _advice(x: NDArray[Any], rows: NDArray[np.integer] | None) -> str:
-    """Return advice that names the largest value in the samples `x`, which may have caused NaN or infinities.
+    """Return advice on the largest value in the samples `x`, which may have caused NaN or infinities.
 
     `rows` contains the row of each sample in the user's data, if known.
     """

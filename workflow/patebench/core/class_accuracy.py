@@ -49,7 +49,7 @@ def class_accuracy(
 
 
 def is_unbalanced(largest_class: float | None, recall: Mapping[str, Any] | None) -> bool:
-    """Return True if the accuracy alone may mislead, since one class dominates or is mostly predicted wrong.
+    """Return True if the accuracy alone may mislead, because one class dominates or is mostly predicted wrong.
 
     A class dominates if its share of the samples exceeds `UNBALANCED` divided by the number of classes. A class is
     mostly predicted wrong if its recall is below half the mean recall. `largest_class` and `recall` are the values that

@@ -33,7 +33,7 @@ _LARGEST_TABLE = 2.0**22
 
 
 class Entropy:
-    """Random source based on the operating system's entropy, with those NumPy generator methods that mechanisms use.
+    """Random source based on the operating system's entropy; mechanisms use it like a NumPy generator.
 
     Every noise scale is rounded up by one unit in the last place, since the caller may have rounded it down, for
     instance when computing 1/γ from a parameter γ. So the noise is never smaller than the accountant assumes.
@@ -49,7 +49,7 @@ class Entropy:
     def normal(self, *, scale: float, size: Size) -> Integers:
         """Draw integers x of shape `size` with Pr[x] ∝ exp(−x²/(2·`scale`²)): the discrete Gaussian.
 
-        Its variance is at most `scale`².
+        The variance of x is at most `scale`².
         """
         from opendp.measurements import make_gaussian
         from opendp.metrics import l2_distance
@@ -85,9 +85,9 @@ class Entropy:
         return (words % np.uint64(span)).astype(np.int64) + low
 
     def spawn(self, n_children: int) -> list[Self]:
-        """Return `n_children` independent sources, like NumPy's method.
+        """Return `n_children` independent sources, like the method of a NumPy generator.
 
-        All are this object itself, since its draws are always independent.
+        All sources are this object itself, because all draws from it are independent.
         """
         return [self] * n_children
 
@@ -99,8 +99,8 @@ class Rehearsal(Entropy):
     if exponential) and every uniform number is 1 − 2⁻⁵³. An integer from a range is always the smallest one. An invalid
     scale raises the same error as in `Entropy`.
 
-    Run the mechanism once with each value of `most`: whether it draws further noise may depend on whether an earlier
-    noisy value exceeds a threshold.
+    Run the mechanism once with each value of `most`, because some noise is drawn only if an earlier noisy value exceeds
+    a threshold, and some only if it does not.
     """
 
     def __init__(self, most: bool) -> None:

@@ -25,7 +25,7 @@ class PatebenchError(Exception):
 
 
 class FaultsError(PatebenchError):
-    """Several errors found together. The message is that of the first error; commands print one line per error."""
+    """Several errors found together, in `faults`. The message is that of the first; commands print a line for each."""
 
     def __init__(self, faults: Sequence[PatebenchError]) -> None:
         first = faults[0]
@@ -39,7 +39,10 @@ def separate(fault: PatebenchError) -> list[PatebenchError]:
 
 
 def call_all(calls: Iterable[Callable[[], T]]) -> list[T]:
-    """Call every function in `calls` and return their results; if some raise PatebenchError, raise all as one error."""
+    """Call every function in `calls` and return the results in order.
+
+    All functions are called even if some raise PatebenchError. If several do, the errors are raised as one FaultsError.
+    """
     results: list[T] = []
     faults: list[PatebenchError] = []
     for call in calls:
@@ -71,7 +74,7 @@ class ArtefactError(PatebenchError):
 
 @contextmanager
 def located(where: Path | str) -> Iterator[None]:
-    """Prefix the message of a PatebenchError raised in the block with `where`: the file, option or key at fault."""
+    """Add the prefix `where` (the faulty file, option or key) to the message of a PatebenchError from the block."""
     try:
         yield
     except PatebenchError as fault:
@@ -89,9 +92,9 @@ def _fix(path: Path) -> str:
 
 
 def is_own_file(path: Path) -> bool:
-    """Return True unless the first bytes of the file at `path` show that another program than patebench wrote it.
+    """Return True if patebench wrote the file `path`, judging by the first bytes.
 
-    An empty or unreadable file counts as patebench's own.
+    An empty or unreadable file counts as written by patebench.
     """
     try:
         with open(path, "rb") as stream:

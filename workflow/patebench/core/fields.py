@@ -31,7 +31,7 @@ from patebench.core.spelling import Part, number, slug
 
 T = TypeVar("T")
 
-#: Maximum length of a name that becomes a file's name, in characters.
+#: Maximum number of characters of a name that becomes the name of a folder.
 _LONGEST_NAME = 100
 
 _BOUNDS = {
@@ -46,7 +46,7 @@ NOT_IN_PATH: dict[str, Any] = {"in_path": False}
 
 
 class Parameters(BaseModel):
-    """Base class of groups of parameters. A key without a value takes its default; unknown keys raise an error."""
+    """Base class of groups of parameters. A missing parameter takes its default; an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -83,7 +83,7 @@ class Parameters(BaseModel):
 
     @classmethod
     def of(cls, source: "Parameters") -> Self:
-        """Return an instance of this class with values of `source`, which must have all parameters of this class."""
+        """Return an instance of this class with the values in `source`, which has all parameters of this class."""
         return cls(**{name: getattr(source, name) for name in cls.model_fields})
 
     @classmethod
@@ -108,8 +108,8 @@ class Parameters(BaseModel):
     def parts(self, *left_out: str) -> list[Part]:
         """Return the parts of the folder name of these parameters; `core.spelling.slug` joins them.
 
-        There is one part for each parameter: its value if this is text or None, otherwise the pair (name, value).
-        Parameters named in `left_out` or marked `NOT_IN_PATH` have no part.
+        The part of a parameter is the value if this is text or None, otherwise the pair (name, value). Parameters named
+        in `left_out` or marked `NOT_IN_PATH` have no part.
         """
         names = [name for name, field in type(self).model_fields.items() if name not in left_out and _in_path(field)]
         values = {name: getattr(self, name) for name in names}
@@ -162,7 +162,7 @@ def blamed_on_key(key: str | None = None) -> Iterator[None]:
 def known_to(registry: Registry) -> AfterValidator:
     """Return a validator that accepts only names in `registry`.
 
-    Names in stored records are not checked, as other packages may have registered them.
+    Names in stored results are not checked, because another package may have registered them.
     """
 
     def check(name: str, info: ValidationInfo) -> str:
@@ -205,7 +205,7 @@ def _number(value: Any) -> Any:
         raise _needed("a number")
     if not -sys.float_info.max <= value <= sys.float_info.max:
         raise _needed("a finite number")
-    return float(number(value))  # rounded as in slugs and commands, so that equal spellings are equal values
+    return float(number(value))  # rounded as in folder names and commands, so that equal text means equal values
 
 
 def _whole(value: Any) -> Any:
@@ -292,7 +292,7 @@ Series = Annotated[tuple[T, ...], Field(min_length=1), BeforeValidator(listed)]
 
 
 def single_kind(field: FieldInfo) -> Any:
-    """Return the type of `field` for values other than None, such as `int` if the field is declared as `int | None`.
+    """Return the type of `field` without None, such as `int` for a field of type `int | None`.
 
     If the field has limits, such as ≥ 1, the result is an `Annotated` type that contains them.
     """

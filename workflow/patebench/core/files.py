@@ -39,10 +39,10 @@ _REFUSALS = {
 
 #: Advice about an undamaged file of the wrong kind, which must not be deleted.
 _RIGHT = "give the right file"
-#: Advice if a stage's output does not fit its own layout.
+#: Advice if a stage's output does not fit the layout of its kind.
 _NOT_WRITTEN = "this is a bug in the stage that wrote the file: please report it with the log"
-#: Exceptions that reading a damaged archive may raise besides ValueError. A flipped bit may request a password or
-#: another compression (RuntimeError), or too much memory (MemoryError).
+#: Exceptions that reading a damaged archive may raise besides ValueError. For example, a flipped bit may request a
+#: password (RuntimeError) or too much memory (MemoryError).
 UNREADABLE = (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, RuntimeError, MemoryError)
 
 
@@ -73,8 +73,8 @@ class Layout:
     fields : name of each array → its requirements.
     meta : names of the entries of the metadata.
     parents : names of the entries that contain the digests of the artefacts from which this one was made.
-    again : advice in error messages; by default to recreate the file.
-    older : advice if an entry of the metadata is missing, in place of `again`.
+    older : advice in the error message if an entry of the metadata is missing, as in files of older versions.
+    again : advice in error messages without specific advice; by default to recreate the file.
     """
 
     kind: str
@@ -87,7 +87,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Artefact:
-    """Checked artefact: its arrays by name, its metadata `meta`, and the digest of all its content."""
+    """Checked artefact, read from the file `path`: arrays by name, metadata `meta`, and digest of all content."""
 
     path: Path
     arrays: Mapping[str, NDArray[Any]]
@@ -100,7 +100,7 @@ class Artefact:
     def require(self, entry: str, expected: object, other: str) -> None:
         """Raise ArtefactError unless the metadata entry `entry` equals `expected`, a value from another artefact.
 
-        The value is usually a digest; if the digests differ, the two artefacts do not belong together. `other` names
+        The value is usually a digest; if it differs, the two artefacts do not belong together. `other` is the name of
         the other artefact in the message.
         """
         if self.meta.get(entry) != expected:
@@ -112,8 +112,8 @@ class Artefact:
 def atomic(path: Path | str) -> Iterator[Path]:
     """Yield a temporary path beside `path`, and rename it to `path` after the block; delete it if the block fails.
 
-    After the block, the file survives a power failure: its content is flushed to disk before it is renamed. If the disk
-    refuses to write, an ArtefactError names the file.
+    After the block, the file survives a power failure, because its content is flushed to disk before it is renamed.
+    Raises ArtefactError if the file cannot be written, for instance on a full disk.
     """
     path = Path(path)
     temporary = path.parent / f".{path.name}.{os.getpid()}.tmp"
@@ -150,8 +150,8 @@ def new_folder(path: Path) -> Iterator[Path]:
 def claim(path: Path) -> bool:
     """Create an empty file at `path` and return True; return False if the file exists already.
 
-    If several processes claim the same path, exactly one gets True. Once this returns, the file survives a power
-    failure.
+    If several processes claim the same path, exactly one gets True. After the return, the file survives a power
+    failure. Raises ArtefactError if the file cannot be written.
     """
     try:
         path.touch(exist_ok=False)
@@ -174,8 +174,9 @@ def _refused(path: Path, fault: OSError) -> ArtefactError:
 def file_lock(path: Path) -> Iterator[None]:
     """Hold the lock of the file `path` during the block; wait up to `PATIENCE_S` while another process holds it.
 
-    The lock is a file itself, since `flock` fails on some shared file systems and is limited to one node on others. A
-    lock is taken over if the process that holds it ran on this host and has ended.
+    The lock is itself a file, because `flock` fails on some shared file systems and is limited to one node on others. A
+    lock is taken over if the process that holds it ran on this host and has ended. Raises ArtefactError if the lock is
+    still held after `PATIENCE_S`.
     """
     from filelock import SoftFileLock, Timeout
 
@@ -196,7 +197,7 @@ def file_lock(path: Path) -> Iterator[None]:
 
 
 def check_writable(path: Path) -> None:
-    """Raise ArtefactError if `path` cannot be written; for use before expensive work."""
+    """Raise ArtefactError if the file `path` cannot be written; call it before expensive work."""
     with atomic(path.with_name(f".{path.name}.try")) as temporary:
         temporary.touch()
     path.with_name(f".{path.name}.try").unlink()
@@ -270,7 +271,7 @@ def _read_arrays(path: Path, layout: Layout) -> Artefact:
 
 
 def read_facts(path: Path | str, layout: Layout) -> dict[str, Any]:
-    """Return the metadata of an array artefact; raise ArtefactError if they are damaged or do not fit `layout`.
+    """Return the metadata of an array artefact; raise ArtefactError if the metadata are damaged or not as in `layout`.
 
     The arrays are neither read nor checked.
     """
@@ -281,9 +282,9 @@ def read_facts(path: Path | str, layout: Layout) -> dict[str, Any]:
 
 
 def read_any_arrays(path: Path | str, layouts: Mapping[str, Layout]) -> Artefact:
-    """Read an array artefact of any kind that is a key of `layouts`, which maps kinds to layouts.
+    """Read an array artefact of any of the kinds that are keys of `layouts`.
 
-    Raises ArtefactError for any other kind, and for a file that is damaged or does not fit the layout of its kind.
+    Raises ArtefactError for another kind, and for a file that is damaged or does not fit the layout of its kind.
     """
     kind = str(_read_meta(Path(path)).get("kind"))
     if kind not in layouts:

@@ -16,8 +16,8 @@ _ROW = Field("iu", ("samples",), low=0)
 _IMAGES = Field("u", ("samples", "channels", "height", "width"), optional=True)
 
 #: Labelled samples: the private data, the public data before the split, the test set. `owner` is the number of the
-#: person whose record it is, if known. The fact `own_rows` of private data is True if each `row` identifies its record;
-#: otherwise rows are positions, which change if another record is removed.
+#: person to whom each record belongs, if known. The entry `own_rows` in the metadata of private data is True if each
+#: `row` identifies one record. Otherwise rows are positions, which change if another record is removed.
 SAMPLES = Layout(
     "samples",
     {"x": _X, "y": _Y, "row": _ROW, "owner": Field("iu", ("samples",), low=0, optional=True), "images": _IMAGES},
@@ -37,8 +37,8 @@ FEATURES = Layout(
     "features", {"vectors": Field("f", ("samples", "features"))}, ("pool", "encoder"), ("pool", "encoder")
 )
 
-#: The network that computes features of samples of one shape: weights in order, mean and standard deviation of the
-#: inputs. `network` is the content of the file of the user's own network.
+#: The network that computes features of samples of one `shape`: `weights` in order, `mean` and standard deviation
+#: (`spread`) of the inputs. `network` contains the bytes of the file if the network is the user's own.
 ENCODER = Layout(
     "encoder",
     {
@@ -64,7 +64,7 @@ PARTITION = Layout(
     parents=("private", "public"),
 )
 
-#: Weighted votes are stored as rows of weights instead; each row has one label and one teacher.
+#: One vote per teacher and query. Weighted votes are stored in `WEIGHTS` instead; a row has one label and one teacher.
 _VOTES = Field("iu", ("teachers", "queries"), low=-1, below="classes", optional=True)
 WEIGHTS = {
     "weights": Field("i", ("rows", "queries"), optional=True),
@@ -81,11 +81,11 @@ _KNOWLEDGE = {
     "probabilities": Field("f", ("teachers", "queries", "probabilities"), low=0, optional=True),
     "hints": Field("f", ("teachers", "queries", "features"), optional=True),
 }
-#: Positions in the pool of the voted samples, if queries were selected beforehand; otherwise all samples in order.
+#: Positions of the queries in the pool. The array is missing if all samples of the pool are queries, in order.
 _ASKED = Field("iu", ("queries",), low=0, optional=True)
 _BALLOTS = {"votes": _VOTES, **WEIGHTS, "queries": _ASKED, "test_votes": _TEST_VOTES, "soft": _SOFT}
 
-#: Output of one job: the numbers of its teachers and their votes on pool and test set.
+#: Output of one training job: the numbers of its teachers, and the votes of these teachers on pool and test set.
 CHUNK = Layout(
     "chunk",
     {"teachers": Field("iu", ("teachers",), low=0), **_BALLOTS, **_KNOWLEDGE},
@@ -101,13 +101,13 @@ VOTES = Layout(
     parents=("partition", "pool", "test"),
 )
 
-#: Facts of the partition that labels and shares of votes store: the rule that assigns records to teachers, with its
-#: public parameters, and the changes that it protects, as names and as text. They are None for votes without a
-#: partition. None of them depends on a private record, so a published file may contain them.
+#: Facts of the partition that files of labels and of shares of votes store: the rule that assigns records to teachers,
+#: with its public parameters, and the changes of the data that alter one shard at most, as names and as text. All
+#: facts are None for votes without a partition. They do not depend on private records, so they may be published.
 PARTITION_FACTS = ("partition_rule", "protects", "protection")
 
-#: Facts of votes by public features that a released table stores: the number of queries on which each record votes, and
-#: whether its votes have weights.
+#: Facts that a released table stores if records vote by public features: the number of queries on which each record
+#: votes, and True if the votes have weights.
 VOTING_FACTS = ("neighbours", "weighted")
 
 #: Advice about damaged labels or shares and about files of an older version; a release must not be drawn twice.
@@ -117,13 +117,13 @@ _AGAIN = (
 )
 _OLDER = "an older version wrote it: use a release with the version that drew it, and recreate anything from a seed"
 
-#: Layout of a file of a release.
+#: Layout with this advice, for files of a release.
 _release_layout = partial(Layout, older=_OLDER, again=_AGAIN)
 
 #: Released labels in query order; for local mechanisms also the reports of each teacher. `queries` are positions in the
 #: pool; without it, labels are for the first samples in order. `kept` marks the student's own predictions, used where
 #: the teachers gave no answer. `noisy_counts` are the whole release if labels are only computed from them. `teachers`
-#: is the number of teachers in the release; on the secure path, `ensemble` is the number of all teachers.
+#: is the number of teachers in the release; with secure aggregation, `ensemble` is the number of all teachers.
 LABELS = _release_layout(
     "labels",
     {
@@ -149,15 +149,15 @@ OF_SHARES = (
     *("abstentions", *PARTITION_FACTS),
 )
 
-#: Shares of one chunk of teachers for one aggregator: integers modulo 2⁶⁴, uniform on their own. `session` identifies
-#: the run that split the votes into shares.
+#: Shares of one chunk of teachers for one aggregator: integers modulo 2⁶⁴. Without the shares of the other aggregators,
+#: they are uniformly distributed. `session` identifies the run that split the votes into shares.
 SHARES = _release_layout(
     "shares",
     {"shares": Field("u", ("teachers", "queries", "classes")), "teachers": _SENDERS, "queries": _ASKED},
     (*OF_SHARES, "aggregator", "session"),
 )
 
-#: Publication of one aggregator: the sum modulo 2⁶⁴ of its shares, and the teachers included.
+#: Publication of one aggregator: the sum modulo 2⁶⁴ of the shares that it received, and the teachers included.
 SHARE_SUM = _release_layout(
     "share-sum",
     {"sum": Field("u", ("queries", "classes")), "teachers": _SENDERS, "queries": _ASKED},
@@ -172,7 +172,7 @@ NOISY_COUNTS = _release_layout(
 )
 
 
-#: Queries of one round: positions in the pool, and the student's predictions for them once there is a student.
+#: Queries of one round: positions in the pool, and the predictions of the student of the previous round for them.
 QUERIES = Layout(
     "queries",
     {

@@ -12,12 +12,12 @@ log = logging.getLogger("patebench")
 
 _SECONDS_BETWEEN_LINES = 30.0
 
-#: Number of progress bars on the terminal, 0 or 1: nested work draws no bar.
+#: Number of progress bars on the terminal, 0 or 1, because nested work draws no bar.
 _bars = 0
 
 
 class Report(Protocol):
-    """Callback that receives the number of units done so far, and the total number `of` units if it was not known."""
+    """Callback for progress: `done` is the number of units done so far, `of` the total if it was unknown at first."""
 
     def __call__(self, done: int, of: int | None = None, /) -> None: ...
 
@@ -30,8 +30,8 @@ def silent(done: int, of: int | None = None, /) -> None:
 def progress(what: str, total: int | None, unit: str) -> Iterator[Report]:
     """Show the progress of the block; yield a callback that receives the number of units done so far.
 
-    `what` names the work, `unit` its units in the plural, and `total` is their number, None if unknown at the start.
-    Nested calls draw no bar.
+    `what` is the name of the work. It consists of `total` units (None if unknown at the start), and `unit` is the name
+    of these units in the plural. Nested calls draw no bar.
     """
     global _bars
     started = last = time.monotonic()

@@ -4,7 +4,7 @@ Imports are lazy for two reasons: stages that only count votes never import torc
 checked without imports.
 
 Other packages add names by entry points. Entry points are read when all names are listed or a name is not built in.
-Built-in names cannot be replaced.
+Another package cannot replace a built-in name.
 
 A name may have facts, such as the options of a method. Facts of built-in entries are in the registry and need no
 import; facts of another package's entries are attributes of the loaded object.
@@ -41,10 +41,10 @@ def imported(target: str) -> Any:
 
 
 def called_with(*arguments: str, by_name: bool = False) -> FaultOf:
-    """Return a check that an object can be called with arguments named `arguments`.
+    """Return a function that checks that an object can be called with arguments named `arguments`.
 
-    The check returns None, or a message if the call is impossible. Arguments are passed by position, or as keywords if
-    `by_name` is True. With keywords, the object may require further arguments.
+    The function returns None, or a message if the call is impossible. If `by_name` is True, arguments are passed as
+    keywords, and the object may require further arguments. Otherwise they are passed by position.
     """
 
     def fault_of(thing: object) -> str | None:
@@ -64,9 +64,9 @@ def called_with(*arguments: str, by_name: bool = False) -> FaultOf:
 
 
 def instance_of(target: str) -> FaultOf:
-    """Return a check that an object is an instance of `target`, a class given as "module:class".
+    """Return a function that checks that an object is an instance of `target`, a class given as "module:class".
 
-    The check returns None, or a message if the object is no instance. It imports the class when it is called.
+    The function returns None, or a message if the object is no instance. It imports the class when it is called.
     """
 
     def fault_of(thing: object) -> str | None:
@@ -196,7 +196,7 @@ class Registry:
         return points
 
     def _elsewhere(self, name: str) -> str:
-        """Return a hint if a package registers `name` in the wrong entry-point group of patebench, else ""."""
+        """Return a hint if a package registers `name` in another entry-point group of patebench, else ""."""
         for point in _entry_points() if self.group else ():
             if point.name == name and point.group != self.group:
                 return (

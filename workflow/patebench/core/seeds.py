@@ -36,7 +36,7 @@ class Source(Protocol):
     def spawn(self, n_children: int) -> Sequence[Self]: ...
 
 
-#: From each renamed word of folder names to its first spelling, which stream names keep. Add a line when you rename a
+#: Renamed word of a folder name → first spelling of the word, which stream names keep. Add a line when you rename a
 #: folder, a parameter or a registry entry, so that random numbers do not change.
 RENAMED: Mapping[str, str] = {}
 

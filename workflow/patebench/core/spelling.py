@@ -1,6 +1,6 @@
-"""Spelling of facts and options: slugs in paths, words of commands, and environment variables.
+"""Write settings as text: slugs (folder names), words of commands, and names of environment variables.
 
-A slug is a folder name and is never parsed; facts are read from the artefact instead.
+A slug is never parsed; settings are read from the artefact in the folder instead.
 """
 
 import shlex
@@ -59,7 +59,7 @@ def shell_words(options: Mapping[str, Any]) -> str:
 def check_passed_on(texts: Iterable[str]) -> None:
     """Raise PatebenchError for a path or value in `texts` that the shell of a cluster would change.
 
-    Snakemake puts text with a single quote in double quotes, in which the shell expands `$`.
+    Snakemake puts text with a single quote in double quotes, in which the shell interprets characters such as `$`.
     """
     for text in texts:
         if "'" in text and set(text) & set('$`"\\'):

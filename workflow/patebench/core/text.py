@@ -20,7 +20,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def listing(names: Sequence[object], most: int = 8) -> str:
-    """Join `names` by commas; if they are more than `most`, list the first `most` and state how many more there are."""
+    """Join `names` by commas; after the first `most` names, state only the number of further names."""
     shown = ", ".join(map(str, names[:most]))
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
@@ -34,12 +34,12 @@ _NEXT_TO_NOTHING, _SHOWN_INSTEAD = 1e-12, 1e-4
 
 
 def in_json(value: float) -> float | str:
-    """Return the value, or "inf" or "-inf" if it is infinite. NaN is unchanged, so that strict JSON refuses it."""
+    """Return `value`, or "inf" or "-inf" if it is infinite. NaN is unchanged, so that strict JSON refuses it."""
     return str(float(value)) if math.isinf(value) else value
 
 
 def cell_in_json(cell: Any) -> Any:
-    """Return a cell of a table for JSON: NaN (a missing number) becomes None, and ∞ becomes "inf"."""
+    """Return `cell`, a value in a table, for JSON: NaN (a missing number) becomes None, and ∞ becomes "inf"."""
     if not isinstance(cell, float):
         return cell
     return None if math.isnan(cell) else in_json(cell)

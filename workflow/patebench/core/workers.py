@@ -27,7 +27,7 @@ def set_processes(processes: int) -> None:
 
 
 def map_in_order(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> Iterator[Result]:
-    """Yield `work(piece)` for all `pieces` in order; `set_processes` sets the number of parallel processes.
+    """Yield `work(piece)` for all `pieces` in order, computed in as many processes as `set_processes` has set.
 
     Raises PatebenchError if a process is killed.
     """
