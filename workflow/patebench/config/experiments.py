@@ -366,7 +366,7 @@ class _Expansion:
                     self.run.add_student(labels, parameters, round.total)
 
     def _distil(self, ensembles: Sequence[Ensemble]) -> None:
-        """Add the networks that are distilled from the teachers' probabilities."""
+        """Add the networks that are trained on labels and on the teachers' probabilities (distillation)."""
         for where, settings in _keyed_entries(f"{self.where}.distillation", self.settings.distillation):
             self._refuse_in_release(where, "distillation is not private")
             self._check_whole_pool(where)
@@ -404,7 +404,7 @@ class _Expansion:
         return [model.checked(dict(zip(columns, row, strict=True)), where) for row in rows]
 
     def _comparisons(self, split: Split) -> None:
-        """Add the models to compare students with: baselines, the public reference and other private methods."""
+        """Add the models to compare students with: baselines, clusters with true labels, and other private methods."""
         settings, pool = self.settings, self.settings.pool
         if settings.baseline:
             self.run.add_baseline(split, settings.baseline.training)

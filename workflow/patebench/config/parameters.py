@@ -50,9 +50,8 @@ ClassName = Annotated[Text, Field(min_length=1)]
 def _check_path(path: str) -> str:
     """Return `path`; raise a validation error if it contains braces or starts with "~" or "-".
 
-    Snakemake or a command would interpret such a path differently.
+    Snakemake reads braces as wildcards. Commands read "~" as the home folder, and "-" as the start of an option.
     """
-    # Snakemake reads braces as wildcards.
     if set(path) & set("{}"):
         raise mistake(f"the path {show(path)} contains braces; use a path without braces")
     if path.startswith(("~", "-")):
@@ -287,7 +286,7 @@ class KeptOutputs(Parameters):
 
 
 class TeacherParameters(KeptOutputs):
-    """Number of teachers per job, and outputs to store; neither changes a vote."""
+    """Number of teachers per training job, and teacher outputs to store; neither changes a vote."""
 
     chunk: Whole = Field(
         25,
@@ -358,7 +357,7 @@ class AccountingParameters(AccountParameters):
 
 
 class StudentParameters(StudentConfig):
-    """Method and model of a student, and the fraction of its labels held out for validation."""
+    """Method and model of a student, and the fraction of the released labels held out for validation."""
 
     hold_out: Number | None = Field(
         None,

@@ -2,7 +2,7 @@
 
 The rules in `workflow/rules` define the graph of jobs. For each output file, a rule looks up two things in a `Run`: the
 options of its command, and inputs that do not follow from the file's path (the chunks of an ensemble, earlier rounds,
-the pool's features, and the records for `collect` and the report).
+the pool's features, and the results for `collect` and the report).
 """
 
 import os
@@ -45,7 +45,7 @@ RESERVED = ("benchmarks", "figures", LEDGER, "logs", "reference", "tables")
 class Run:
     """Options and targets of a checked configuration.
 
-    Files and folders are paths below `results`.
+    Files and folders are paths below `results`, except the user's own files and where stated.
 
     Attributes
     ----------
@@ -60,8 +60,8 @@ class Run:
     own_files : data set, split or ensemble → the user's own files that its job reads: samples, an encoder, owners of
         samples, or imported votes.
     without_pool : ensembles with imported votes on unknown samples, which have no true labels.
-    audited_votes : audit of imported votes on unknown samples → list with the file of the votes, from which the audit
-        reads the number of classes. Other audits read this number from the data set.
+    audited_votes : audit of imported votes on unknown samples → list with the path of the votes, including `results`.
+        The audit reads the number of classes from this file, and other audits from the data set.
     gathered : folder of votes → kind of result ("labels", "students" or "distilled") → folders of the results to
         collect, as paths below the folder of votes. The innermost dict serves as an ordered set: its values are None.
     records : kind of record, such as "audits" → files from which figures and tables are made.
@@ -69,7 +69,7 @@ class Run:
         subject is a setting, such as "pool", `value` is a value of this setting. For any other subject, such as
         "students", it is None.
     copies : modified data set → built-in data set of which it is a copy.
-    modes : labels file → "seeded" or "release".
+    modes : path of a labels file, including `results` → "seeded" or "release".
     warnings : settings that are valid but probably not intended, each with the path of its key.
     """
 
@@ -107,7 +107,7 @@ class Run:
 
     @property
     def label(self) -> str:
-        """Return the name of this configuration in logs and benchmark files."""
+        """Return the name of this configuration in logs and benchmark files; "default" if it has no name."""
         return self.name or "default"
 
     def command_options(self, file: str) -> str:
@@ -403,7 +403,7 @@ class Run:
     def _add_features(self, split: Split, file: str, *file_sets: set[str]) -> None:
         """Add the job that computes the pool's features and stores their encoder.
 
-        `file` is an output whose job reads the features or the encoder. It is added to each set in `file_sets`, such as
+        `file`, an output whose job reads the features or the encoder, is added to each set in `file_sets`, such as
         `uses_features`.
         """
         network = {}

@@ -64,7 +64,7 @@ def _strategy_as_mapping(value: Any) -> Any:
 
 
 def names(value: Any) -> Any:
-    """Return `value` as a list of names; text, which commands pass, is split at commas."""
+    """Return `value` as a list of names; text, as given on a command line, is split at commas."""
     if isinstance(value, str):
         return [name for name in map(str.strip, value.split(",")) if name]
     return listed(value)
@@ -259,7 +259,7 @@ class DistilSettings(_OfEnsembles, DistilParameters):
 def _with_lists(model: type[Parameters], *lists: str) -> type[Parameters]:
     """Return a class with the parameters of the class `model`, for use as a base class of settings in configurations.
 
-    Each parameter named in `lists` may be given as a list of values, and the parameter δ is optional.
+    Each parameter named in `lists` may be given as a list of values, and `delta` is optional.
     """
     fields: dict[str, Any] = {}
     for name, field in model.model_fields.items():

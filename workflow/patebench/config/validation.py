@@ -251,7 +251,7 @@ def _check_ensembles(where: str, settings: EnsembleSettings, run: Run, data: Dat
 
 
 def _keyed_models(where: str, settings: Parameters) -> Iterator[tuple[str, str]]:
-    """Yield a pair (path of the key `model`, its value) for each machine-learning model in `settings`.
+    """Yield a pair (path of the key `model`, name of the model) for each machine-learning model in `settings`.
 
     Nested settings are included. `where` is the path of the key of `settings`.
     """

@@ -62,7 +62,7 @@ SMALLEST_DELTA = 1e-300
 
 
 def check_delta(delta: float) -> float:
-    """Return δ as a float; raise PatebenchError unless `SMALLEST_DELTA` ≤ δ < 1."""
+    """Return `delta` as a float; raise PatebenchError unless `SMALLEST_DELTA` ≤ `delta` < 1."""
     number = check_real("δ", delta)
     if not 0 < number < 1:
         raise PatebenchError(f"δ = {delta} is not in (0, 1); choose δ between 0 and 1")

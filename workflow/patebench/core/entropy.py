@@ -171,7 +171,7 @@ class Draws:
     def of(cls, release: bool, seed: int | None, stream: str | None) -> "Draws":
         """Return the source for a command's options: either `seed` and `stream`, or `release`.
 
-        Raises PatebenchError if both or neither are given.
+        Raises PatebenchError for any other combination of these options.
         """
         if release and (seed is not None or stream is not None):
             raise PatebenchError("a release draws from the operating system's entropy; leave out --seed and --stream")

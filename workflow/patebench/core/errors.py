@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class PatebenchError(Exception):
-    """Error that the user can fix. Commands print its message as one line and exit with status 2.
+    """Error that the user can fix. Commands print the message as one line and exit with status 2.
 
     Parameters
     ----------

@@ -122,7 +122,7 @@ def _in_path(field: FieldInfo) -> bool:
 
 
 def option_name(name: str) -> str:
-    """Return a parameter's name as a command option: hold-out for hold_out."""
+    """Return the parameter name `name` as a command option, such as "hold-out" for "hold_out"."""
     return name.replace("_", "-")
 
 
@@ -134,7 +134,7 @@ def key_path(parent: str, *steps: str | int) -> str:
 
 
 def show(value: object) -> str:
-    """Return `value` as text for messages, in YAML notation."""
+    """Return `value` as text for messages: "empty" for None, and "true" or "false" for a bool, as in YAML."""
     return "empty" if value is None else str(value).lower() if isinstance(value, bool) else quote(value)
 
 

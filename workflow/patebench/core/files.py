@@ -1,4 +1,4 @@
-"""Artefact files: written atomically, checked on every read, never unpickled.
+"""Read and write artefact files: atomically, with checks on every read, and without pickle.
 
 An array artefact is an uncompressed `.npz` that plain NumPy opens. Its member `meta.json` holds the kind, facts about
 the artefact and a SHA-256 digest of all content. A JSON artefact also holds a kind and a digest. The bytes of a file

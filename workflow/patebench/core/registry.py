@@ -225,7 +225,7 @@ class Registry:
 
 
 def check_groups(registries: Iterable[Registry]) -> None:
-    """Raise PatebenchError if a package registers an entry point in a group of patebench that does not exist."""
+    """Raise PatebenchError if a package registers an entry point in an unknown group named "patebench.…"."""
     groups = [registry.group for registry in registries if registry.group]
     for point in _entry_points():
         if point.group not in groups:
