@@ -14,7 +14,7 @@ from patebench.core.registry import Registry, called_with, imported, nearest
 from patebench.data.dataset import Dataset, Outline
 
 DATASETS = Registry("data set", "patebench.datasets", called_with("root", "download", by_name=True))
-# A configuration is checked against outlines (numbers and shape of private and public samples) without loading data.
+# With outlines (numbers and shape of private and public samples), a configuration is checked without loading data.
 DATASETS.add("digits", "patebench.data.scikit_learn_sets:digits", outline=Outline(1197, 600, (1, 8, 8)))
 DATASETS.add("mnist", "patebench.data.torchvision_sets:mnist", outline=Outline(60_000, 10_000, (1, 28, 28)))
 DATASETS.add(
@@ -41,21 +41,21 @@ DATASETS.add(
 )
 
 
-#: Return True if the data set of this name reads a user's own files.
+#: Function that returns True if the loader with the given name reads a user's own files.
 reads_own_files = DATASETS.flag("own_files")
 
 
 def known_outline(name: str) -> Outline | None:
-    """Return sizes and sample shape of the built-in data set `name`; None for other data."""
+    """Return the sizes and the sample shape of the built-in data set `name`; None for a user's or a package's data."""
     return DATASETS.fact(name, "outline") if DATASETS.is_built_in(name) else None
 
 
 def outline_of(loader: str, root: Path, options: Mapping[str, Any], class_names: Sequence[str] | None) -> Outline:
-    """Return how many private and public samples a user's own data has, and the shape of a sample.
+    """Return the numbers of private and public samples in a user's own data, and the shape of a sample.
 
-    `loader`, such as "folder", is the name of the function that loads and checks the data, and `options` are its
-    options. `root` is the folder of downloaded data sets. `class_names` are the names in the configuration, or None.
-    Raises the errors of the loader.
+    `loader` is the name of the loading function in `DATASETS`, such as "folder", and `options` are the options of this
+    function. `root` is the folder of downloaded data sets. `class_names` is None if the configuration declares no
+    names. Raises PatebenchError for invalid options or data.
     """
     arguments = check_options(loader, options, class_names)
     measure = DATASETS.fact(loader, "outlined_by")
@@ -66,10 +66,10 @@ def outline_of(loader: str, root: Path, options: Mapping[str, Any], class_names:
 
 
 def check_options(loader: str, options: Mapping[str, Any], class_names: Sequence[str] | None) -> dict[str, Any]:
-    """Return the keyword arguments for the function that loads data: `options` and, unless None, `class_names`.
+    """Return the keyword arguments for a loading function: `options`, and `class_names` if it is not None.
 
-    `loader` is the name of this function in `DATASETS`. Raises PatebenchError for an unknown or missing option, and
-    for class names of a data set with fixed classes.
+    `loader` is the name of the function in `DATASETS`. Raises PatebenchError for an unknown or missing option, and for
+    class names of a data set with fixed classes.
     """
     load: Callable[..., Dataset] = DATASETS.load(loader)
     taken = inspect.signature(load).parameters

@@ -1,6 +1,7 @@
-"""Load UCI Adult, the US census of 1994: 32,561 private and 16,281 public people, labelled by income above $50,000.
+"""Load UCI Adult: 32,561 private and 16,281 public people; class 1 is an income above $50,000.
 
-B. Becker, R. Kohavi, *Adult*, UCI Machine Learning Repository, 1996. It is one of the data sets of Scalable PATE 2018.
+B. Becker, R. Kohavi, *Adult*, UCI Machine Learning Repository, 1996. The data come from the US census of 1994. Scalable
+PATE 2018 uses this data set.
 """
 
 from pathlib import Path
@@ -19,7 +20,8 @@ SOURCE = Files(
 )
 CLASS_NAMES = ("<=50K", ">50K")
 
-#: Columns in the order of the file, with the values of each categorical column; columns without values are numeric.
+#: Columns in the order of the file, with the values of each categorical column. Columns without values are numeric,
+#: except for the unused column education.
 _LINES = """
 age:
 workclass: Private, Self-emp-not-inc, Self-emp-inc, Federal-gov, Local-gov, State-gov, Without-pay, Never-worked

@@ -1,7 +1,7 @@
 """Data set: labelled private and public samples as a loader returns them.
 
-Samples are not standardised, because the mean and scale of the private data are themselves private. Each learner
-standardises by its own shard or by the public pool.
+Samples are not standardised, because the mean and scale of the private data are themselves private. Each model
+standardises samples by its own training data or by public data.
 """
 
 from dataclasses import dataclass, replace
@@ -26,9 +26,9 @@ class LabelledSamples:
     x : (samples, channels, height, width) uint8 images or (samples, features) float32 table
     y : (samples,) int64 labels
     rows : (samples,) int64
-        Identifier of each record: distinct and non-negative; by default the position.
+        Distinct, non-negative number that identifies each record. None: positions identify the records.
     owners : (samples,) int64
-        Non-negative identifier of the person of each record; None if unknown.
+        Non-negative number that identifies the person of each record; None if unknown.
     positional : bool
         True if `rows` are positions, so that removing a record changes the rows of later records. Without
         `rows`, it is always True.
@@ -81,7 +81,10 @@ class LabelledSamples:
         return len(self.y)
 
     def where(self, mask: NDArray[np.bool_]) -> Self:
-        """Return the samples where `mask` (samples,) is True; without `rows`, their positions here become the rows."""
+        """Return the samples where `mask` (samples,) is True.
+
+        If `rows` is None, the rows of the returned samples are their positions before the selection.
+        """
         rows = np.flatnonzero(mask) if self.rows is None else self.rows[mask]
         owners = None if self.owners is None else self.owners[mask]
         return replace(self, x=self.x[mask], y=self.y[mask], rows=rows, owners=owners)
@@ -91,9 +94,9 @@ class LabelledSamples:
 class Dataset:
     """Data set that consists of a private and a public part; no person has records in both.
 
-    Labels are positions in `class_names`. `notes` are sentences for the owner of the data, for example about ignored
-    files. Classes, shape and type are public: a loader takes them from the public samples or from the configuration,
-    never from private samples. Raises PatebenchError if the two parts do not fit together.
+    Labels are positions in `class_names`. `notes` are messages for the user, for example about ignored files. Classes,
+    shape and type are public: a loader takes them from the public samples or from the configuration, never from private
+    samples. Raises PatebenchError if the parts differ in shape or share a person, or if a label is not a class.
     """
 
     private: LabelledSamples
@@ -124,7 +127,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Outline:
-    """Sizes of a data set and shape of its samples, known before a run and used to check its configuration.
+    """Sizes of a data set and shape of a sample, to check a configuration before the data are loaded.
 
     Parameters
     ----------
@@ -147,7 +150,7 @@ class Outline:
 def check_people(private: NDArray[np.int64] | None, public: NDArray[np.int64] | None) -> None:
     """Raise PatebenchError if an owner has both private and public samples.
 
-    `private` and `public` (samples,) are the owners of the samples of each part, None if unknown.
+    `private` and `public` (samples,) are the owners of the private and the public samples, or None if unknown.
     """
     if private is None or public is None:
         return
@@ -162,7 +165,7 @@ def check_people(private: NDArray[np.int64] | None, public: NDArray[np.int64] | 
 
 
 def check_numbers(name: str, numbers: NDArray[Any], samples: int) -> None:
-    """Raise PatebenchError about the array `name` unless `numbers` has shape (samples,) and non-negative integers."""
+    """Raise PatebenchError unless `numbers` are non-negative integers (samples,); the message names them `name`."""
     if numbers.dtype.kind not in "iu" or numbers.shape != (samples,):
         raise PatebenchError(
             f"the {name} have dtype {numbers.dtype} and shape {numbers.shape}; give one integer for each of the"
@@ -173,7 +176,7 @@ def check_numbers(name: str, numbers: NDArray[Any], samples: int) -> None:
 
 
 def with_long_tail(data: Dataset, first: int, last: int) -> Dataset:
-    """Return `data` with fewer private samples, whose number falls exponentially from class to class.
+    """Return `data` with fewer private samples: their number falls exponentially from the first to the last class.
 
     Class 0 keeps `first` samples, and the last class keeps `last`. Each class keeps its first samples, in the same
     order and with the same row numbers. The selection depends on private labels, so ε holds only for the data set after

@@ -16,10 +16,10 @@ from pydantic import BeforeValidator, Field, model_validator
 from patebench.core.errors import PatebenchError
 from patebench.core.fields import Parameters, mistake
 
-#: Default texts that stand for a missing value in a CSV file.
+#: Default texts that stand for a missing value in a CSV or TSV file.
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 
-#: Decimal number without leading zeros, and a day with a time or a duration with a time, as pandas writes them.
+#: Patterns, as pandas writes them: a decimal number without leading zeros; a day or a duration, followed by a time.
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?(e[+-]\d{2,3})?", re.ASCII)
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d|-?\d+ days?)[ T]([+-]?\d\d:\d\d:\d\d)(?:\.(\d+))?(.*)", re.ASCII)
 
@@ -27,9 +27,9 @@ _TIME = re.compile(r"(\d{4}-\d\d-\d\d|-?\d+ days?)[ T]([+-]?\d\d:\d\d:\d\d)(?:\.
 def plain_text(value: object) -> str:
     """Return `value` as text that does not depend on other values of its column.
 
-    pandas writes all values of a column alike: with ".0" if one is missing, with a time if one has a time, and with as
-    many decimals or digits of a second as the longest. So 20, 20.0, "20.00", "2e+01" and " 20" become "20", and
-    "2024-12-31 00:00:00" becomes "2024-12-31". Without this function, one record could change the encoding of others.
+    pandas writes all values of a column in one format. It adds ".0" to all integers if one value is missing, and a time
+    to all days if one day has a time. With this format, one record could change the encoding of others. Therefore, 20,
+    20.0, "20.00", "2e+01" and " 20" become "20", and "2024-12-31 00:00:00" becomes "2024-12-31".
     """
     text = str(value).strip()
     if _NUMBER.fullmatch(text):
@@ -61,7 +61,7 @@ class Declaration(Parameters):
 
     @classmethod
     def read(cls, given: object, where: str) -> Self:
-        """Return the declaration in `given`, which is an instance, a mapping or JSON text.
+        """Return the declaration in `given`: an instance of this class, a mapping or JSON text.
 
         Raises PatebenchError for a mistake; the message starts with the configuration key `where`.
         """
@@ -132,7 +132,7 @@ class Label(Parameters):
 
 
 class TableDeclaration(Declaration):
-    """Declaration of a table: its columns, and the records that become public if there is no public file."""
+    """Declaration of a table: the meaning of each column and, without a public file, the fraction of public records."""
 
     label: Label = Field(description="The column to predict and its classes.")
     features: dict[str, Feature] = Field(
@@ -141,8 +141,8 @@ class TableDeclaration(Declaration):
     )
     owner: str | None = Field(
         None,
-        description="Column that identifies the person of each record by any text or number; ε then protects all"
-        " records of a person.",
+        description="Column that identifies the person of each record by any text or number. The default partition then"
+        " protects all records of a person.",
     )
     people: Literal["refuse", "leave-out"] = Field(
         "refuse",
@@ -173,13 +173,13 @@ class TableDeclaration(Declaration):
 
     @property
     def columns(self) -> list[str]:
-        """Return the names of the declared columns, in this order: label, owner (if any) and features."""
+        """Return the names of the declared columns, in this order: label, owner (if declared), features."""
         owner = [] if self.owner is None else [self.owner]
         return [self.label.column, *owner, *self.features]
 
 
 class ImageParameters(Declaration):
-    """Resizing of images of any size to one size."""
+    """Settings to resize images to one size and to put a background behind transparent pixels."""
 
     size: tuple[_Side, _Side] | None = Field(
         None,

@@ -1,7 +1,7 @@
 """Divide the public samples into a pool and a disjoint test set, shift images, and hash samples.
 
-Samples with the same bytes count as the same sample. Private data are not used here; a private sample that is also
-public is removed from the teachers' shards (`partitions`).
+Samples with the same bytes count as the same sample. The division never depends on private data. A private sample that
+is also public is removed from the teachers' shards elsewhere (`partitions`).
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from patebench.core.text import plural
 
 
 def hash_names(names: Iterable[str]) -> NDArray[np.int64]:
-    """Return a 63-bit hash of each name as an array (names,); each hash depends on its name only."""
+    """Return a 63-bit hash (names,) of each name; the hash of a name does not depend on the other names."""
     digests = b"".join(hashlib.blake2b(os.fsencode(name), digest_size=8).digest() for name in names)
     return (np.frombuffer(digests, dtype="<u8") >> np.uint64(1)).astype(np.int64)
 
@@ -39,9 +39,9 @@ def order_by_content(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.intp]:
     """Return the positions (samples,) that sort samples by a hash of their content, independently of their labels.
 
     Use this order if only labels are private, since the order in which a loader returns samples may reveal labels.
-    `arrays` are the arrays of a data set. The hashed content is `arrays["images"]` if `x` contains features of these
-    images, otherwise `arrays["x"]`. Raises PatebenchError for identical samples, whose order could depend on their
-    labels.
+    `arrays` are the arrays of a data set. The hashed content is `arrays["images"]` if it exists, since `arrays["x"]`
+    then contains features of these images. Otherwise, it is `arrays["x"]`. Raises PatebenchError for identical samples,
+    because their order could depend on the labels.
     """
     hashes = hash_samples(arrays.get("images", arrays["x"]))
     order = np.argsort(hashes, kind="stable")
@@ -77,7 +77,7 @@ SHIFTS: Mapping[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
 
 
 def check_shift(shift: str, shape: tuple[int, ...]) -> None:
-    """Raise PatebenchError if samples of `shape` are not images, so that the transformation `shift` is impossible."""
+    """Raise PatebenchError if a sample of `shape` is not an image, since `shift` only transforms images."""
     if len(shape) != 3:
         raise PatebenchError(
             f"samples of shape {shape} are not images and cannot be {shift}; leave 'pool_shift' out", code="shape"
@@ -87,7 +87,8 @@ def check_shift(shift: str, shape: tuple[int, ...]) -> None:
 def shift_images(x: NDArray[Any], shift: str | None) -> NDArray[Any]:
     """Return the images `x` after the transformation named `shift` in `SHIFTS`, or unchanged if `shift` is None.
 
-    With a shifted pool, public images have another distribution than private ones. Raises PatebenchError for tables.
+    Experiments shift the pool to give public images another distribution than private images. Raises PatebenchError if
+    `x` is a table and `shift` is not None.
     """
     if shift is None:
         return x
@@ -97,10 +98,10 @@ def shift_images(x: NDArray[Any], shift: str | None) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class PublicSplit:
-    """Positions of the samples of the pool and of the test set, as drawn by `divide`.
+    """Positions of the samples in the pool and in the test set, as drawn by `divide`.
 
-    `test` are positions in the public data. `pool` are positions in the public data or, if only labels are private, in
-    the data with private labels. `in_pool` is the number of public samples that cannot be in the test set because an
+    `test` are positions in the public data. `pool` are positions in the public data, or in the data with private labels
+    if only labels are private. `in_pool` is the number of public samples that cannot be in the test set because an
     identical sample is in the pool.
     """
 
@@ -116,11 +117,12 @@ def divide(
     rng: np.random.Generator,
     training: NDArray[np.uint64] | None = None,
 ) -> PublicSplit:
-    """Draw a random pool of `pool` samples, and a disjoint test set of `test` public samples (all others if None).
+    """Draw a random pool of `pool` samples and a disjoint test set of `test` public samples.
 
-    `public` (samples,) are hashes of the public samples. The pool is drawn from them or, if given, from `training`
-    (samples,): hashes of samples with private labels. Public samples that also occur in the pool are left out of the
-    test set. Raises PatebenchError if there are too few samples for the pool or the test set.
+    If `test` is None, the test set contains all other public samples. `public` (samples,) are hashes of the public
+    samples. If only labels are private, `training` (samples,) are hashes of the samples with private labels, and the
+    pool is drawn from these samples. Public samples that also occur in the pool are left out of the test set. Raises
+    PatebenchError if there are too few samples for the pool or the test set.
     """
     if pool < 1 or (test is not None and test < 1):
         raise PatebenchError(f"pool = {pool} and test = {test} are too small; use at least one sample for each")

@@ -3,8 +3,9 @@
     private/cat/*.png  private/dog/*.png  public/cat/*.png  public/dog/*.png
 
 The list of files is called an index. An image is identified by its class folder and file name, or by its path in the
-index. Its row is a hash of that identity, so adding or removing an image does not change the row of another. Classes,
-size, colour mode and background are public: they come from the public images or from the configuration.
+index. The row number of an image is a hash of this identity, so it does not change if other images are added or
+removed. Classes, size, colour mode and background are public: they come from the public images or from the
+configuration.
 """
 
 import os
@@ -45,11 +46,11 @@ _AS_THEY_ARE = ImageParameters()
 
 @dataclass(frozen=True)
 class _Image:
-    """Image file with its label, the text that identifies it, and its owner."""
+    """Image file with the label, the identifying text and the owner of the image."""
 
     path: Path
     label: str
-    # Hashed to the row number.
+    # A hash of this text is the row number.
     identity: str
     owner: str | None = None
 
@@ -61,9 +62,9 @@ def outline(
     images: ImageParameters | Mapping[str, Any] | str = _AS_THEY_ARE,
     class_names: Sequence[str] | None = None,
 ) -> Outline:
-    """Return the numbers of private and public images, the shape of an image and the number of owners, if known.
+    """Return the numbers of private and public images, the shape of an image and the number of private images' owners.
 
-    Only names and headers of the image files are read. Parameters and errors are those of `load`.
+    Only names and headers of the image files are read. Parameters and errors are as in `load`.
     """
     parameters = ImageParameters.read(images, "images")
     private_images, public_images, _ = _list_images(private, public, index, class_names, [])
@@ -88,9 +89,10 @@ def load(
     Parameters
     ----------
     root, download : ignored; relative paths start from the working directory.
-    private, public : the two folders, each with a folder for each class.
-    index : a .csv or .tsv file with the columns path, label, part (private or public) and, if known, owner.
-    images : size, resizing and background: parameters, a mapping, or JSON text.
+    private, public : folders of the private and of the public images, each with one folder per class.
+    index : in place of both folders, a .csv or .tsv file with the columns path, label, part (private or public) and, if
+        known, owner.
+    images : size, resizing and background, as `ImageParameters`, a mapping or JSON text.
     class_names : the classes; by default the classes of the public images, in alphabetical order.
 
     Raises
@@ -98,7 +100,7 @@ def load(
     ArtefactError
         For an invalid file; one error names all unreadable images.
     PatebenchError
-        Unless either both folders or an index are given.
+        If `images` is invalid, or unless the images are given by both folders or by an index.
     """
     parameters, notes = ImageParameters.read(images, "images"), list[str]()
     private_images, public_images, names = _list_images(private, public, index, class_names, notes)
@@ -123,11 +125,11 @@ def load(
 def unlike_others(copies: Path, private: str | None = None, **others: str) -> Iterator[tuple[str, str, Path]]:
     """Yield two changed copies of the folder `private`, to test that public outputs do not depend on private images.
 
-    Each copy contains an additional red image: the first in an existing class folder, the second in a new one. The
-    stage `adjacency` runs on each copy and compares its public outputs with those of the original folder.
+    Each copy contains an additional red image: the first in an existing class folder, the second in a new one.
+    `patebench audit --adjacency` loads each copy and compares the public outputs with those for the original folder.
 
-    Yields tuples of the kind of change, its description, and the path of the copy, which is a folder of links below
-    `copies`. Yields nothing if an index lists the images. Other options of `load` are ignored.
+    Yields tuples (kind of change, description, path of the copy). The copy is a folder of links below `copies`. Yields
+    nothing if an index lists the images. `others` are further options of `load`, which are ignored.
     """
     if private is None:
         return
@@ -148,7 +150,7 @@ def _list_images(
 ) -> tuple[list[_Image], list[_Image], tuple[str, ...]]:
     """Return the private images, the public images and the class names, without opening any image.
 
-    Parameters are those of `load`; a message about ignored files is added to `notes`.
+    Parameters are as in `load`. A message about ignored files is added to `notes`.
     """
     if index is not None:
         if private is not None or public is not None:
@@ -178,7 +180,7 @@ def _owners(images: Sequence[_Image]) -> NDArray[np.int64] | None:
 
 
 def _list_folder(folder: Path, notes: list[str]) -> list[_Image]:
-    """Return the images of `folder`, which contains one folder per class; note ignored files in `notes`."""
+    """Return the images of `folder`, which contains one folder per class; add a message on ignored files to `notes`."""
     if not folder.is_dir():
         fix = f"give a folder that contains one folder for each class; {OWN_DATA}"
         raise ArtefactError(folder, "this folder does not exist", fix)
@@ -242,7 +244,7 @@ def _list_index(index: Path) -> tuple[list[_Image], list[_Image]]:
 def _size_and_mode(
     private_images: Sequence[_Image], public_images: Sequence[_Image], parameters: ImageParameters
 ) -> tuple[tuple[int, int], Literal["L", "RGB"]]:
-    """Return the size (height, width) and the colour mode of all images after conversion; only headers are read."""
+    """Return the size (height, width) and the colour mode that all images get; only headers are read."""
     images = [*public_images, *private_images]
     headers = _read_each(images, _read_header)
     first, _ = headers[0]
@@ -292,7 +294,7 @@ def _read_header(path: Path) -> tuple[tuple[int, int], bool]:
 
 
 def _pixels(path: Path, mode: str, parameters: ImageParameters) -> NDArray[np.uint8]:
-    """Return the pixels of an image, upright, opaque and resized (height, width[, channels])."""
+    """Return the pixels (height, width[, channels]) of the image at `path`, upright, opaque and resized."""
     from PIL import Image, ImageOps
 
     with Image.open(path) as opened:
@@ -318,7 +320,7 @@ def _note_copies(
     public_images: Sequence[_Image],
     public_pixels: NDArray[np.uint8],
 ) -> Iterator[str]:
-    """Yield notes for the user about identical images, within the private or the public images or in both."""
+    """Yield messages on identical images within the private or public images, and on private images that are public."""
     hashes = hash_samples(private_pixels), hash_samples(public_pixels)
     for part, keys in zip((private_images, public_images), hashes, strict=True):
         counts = Counter(keys.tolist())

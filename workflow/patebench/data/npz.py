@@ -1,10 +1,10 @@
 """Load a user's own arrays from one `.npz` file with the private samples and one with the public samples.
 
-Both files contain `x`, the samples, and `y`, their labels. The public file may contain `class_names`; if the private
-file contains them too, they must be the same. Both may contain `row`, a distinct integer that a record keeps when
-others are added or removed, and `owner`, the number of the person of each record. Images are uint8 (samples, height,
-width), (samples, height, width, channels) or (samples, channels, height, width); tables are numbers (samples,
-features).
+Both files contain the samples `x` and their labels `y`. The public file may contain `class_names`; if the private file
+contains them too, they must be the same. Both files may contain `row` and `owner`. `row` is a distinct integer that
+identifies a record, even after others are added or removed. `owner` is the number of the person of each record. Images
+are uint8 (samples, height, width), (samples, height, width, channels) or (samples, channels, height, width); tables are
+numbers (samples, features).
 """
 
 import zipfile
@@ -22,6 +22,7 @@ from patebench.data.dataset import OWN_DATA, Dataset, LabelledSamples
 
 #: Names of the arrays that are read.
 ARRAYS = ("x", "y", "row", "owner", "class_names")
+#: Possible numbers of channels of an image.
 CHANNELS = range(1, 5)
 
 Arrays = dict[str, NDArray[Any]]
@@ -31,8 +32,8 @@ def load(root: Path, download: bool, private: str, public: str, class_names: Seq
     """Return the data set in the files `private` and `public`; relative paths start from the working directory.
 
     If neither the argument nor the public file gives `class_names`, the classes are 0 … the largest public label, and
-    each must have a public sample. Classes are public, so the private file does not influence them. Raises
-    ArtefactError for an invalid file.
+    each class must have a public sample. Classes are public, so they never come from the private file. Raises
+    PatebenchError for invalid files.
     """
     private_path, public_path, notes = Path(private), Path(public), list[str]()
     private_arrays, public_arrays = _read(private_path, notes), _read(public_path, notes)
@@ -57,7 +58,7 @@ def load(root: Path, download: bool, private: str, public: str, class_names: Seq
 
 
 def _read(path: Path, notes: list[str]) -> Arrays:
-    """Return the known arrays of the .npz file `path` by name; note ignored arrays in `notes`."""
+    """Return the arrays of the .npz file `path` that are in `ARRAYS`; add a message on other arrays to `notes`."""
     if not path.is_file():
         fix = "give the path of an .npz file with arrays 'x' and 'y'"
         raise ArtefactError(path, "this file does not exist", fix)
@@ -98,7 +99,7 @@ def _samples(path: Path, arrays: Arrays) -> LabelledSamples:
 def _images_or_table(path: Path, x: NDArray[Any]) -> NDArray[Any]:
     """Return `x` as images (samples, channels, height, width) or as a float32 table (samples, features).
 
-    Raises ArtefactError about the file `path` if `x` is neither.
+    Raises ArtefactError if `x` is neither; the message names the file `path`.
     """
     if x.ndim == 2 and x.dtype.kind in "biuf":
         with np.errstate(over="ignore"):

@@ -1,4 +1,4 @@
-"""Load a user's own table from CSV, TSV or Parquet, either one file or a private and a public file.
+"""Load a user's own table from CSV, TSV or Parquet: either one file, or a private and a public file.
 
 The declaration (`data.declaration`) defines the meaning and the values of each column. Numbers and dates are scaled to
 0 … 1 between their declared bounds. A category becomes one column per value and one for "other". Text becomes counts of
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 _PARQUET = (".parquet", ".pq")
-#: Maximum number of changed values that are tried for a record that must stay private.
+#: Maximum number of attempts to find new values with which a changed record stays private.
 _ATTEMPTS = 1000
 
 
@@ -40,21 +40,21 @@ def load(
     table: TableDeclaration | Mapping[str, Any] | str,
     public: str | None = None,
 ) -> Dataset:
-    """Return the encoded records of a private and a public table, or of one table that is divided by person.
+    """Return the encoded records of a private and a public table, or of one table that is divided by a hash.
 
     Parameters
     ----------
     root, download : ignored; relative paths start from the working directory.
     private : path of the private table, or of the table to divide.
-    table : the declaration of its columns, also as JSON.
-    public : path of the public table; None if a share `table.public_share` of the table at `private` becomes public.
+    table : the declaration of the columns, as `TableDeclaration`, a mapping or JSON text.
+    public : path of the public table; None if the fraction `table.public_share` of the table `private` becomes public.
 
     Raises
     ------
     ArtefactError
         For an invalid value; the message names the file, the record (counted from 1 after the header) and the column.
     PatebenchError
-        If the declaration is invalid, or unless exactly one of `public` and `table.public_share` is given.
+        If the declaration is invalid, or if neither or both of `public` and `table.public_share` are given.
     """
     declared = TableDeclaration.read(table, "table")
     if (public is None) == (declared.public_share is None):
@@ -89,7 +89,7 @@ def load(
 
 
 def _samples(frame: "pd.DataFrame", path: Path, declared: TableDeclaration) -> LabelledSamples:
-    """Return the records of the table `frame`, encoded as `declared`; `path` is its file, for messages."""
+    """Return the records of the table `frame`, encoded as `declared`; error messages name the file `path`."""
     _check_columns(path, list(map(str, frame.columns)), declared)
     encoding: list[Callable[[], Any]] = [
         partial(encode, frame, declared, path),
@@ -111,11 +111,11 @@ def _select(part: LabelledSamples, mask: NDArray[np.bool_], path: Path, role: st
 def _note_people(
     owners: NDArray[np.int64], is_in_both: NDArray[np.bool_], paths: Sequence[Path], declared: TableDeclaration
 ) -> str:
-    """Return a note for the user: how many private records are left out because their owners also have public records.
+    """Return a message on the number of private records that are left out because their owners have public records.
 
     `owners` (private records,) are the owners of the private records. `is_in_both` (private records,) is True for
-    records to leave out. `paths` are the public and the private file. Raises ArtefactError if `declared.people` is
-    "refuse".
+    records to leave out. The first of `paths` is the public file, the last one the private file. Raises ArtefactError
+    if `declared.people` is "refuse".
     """
     # Public records are never left out, since that would reveal who is in the private part.
     people, records = plural(len(np.unique(owners[is_in_both])), "person"), plural(int(is_in_both.sum()), "record")
@@ -134,15 +134,15 @@ def unlike_others(copies: Path, private: str, table: str, public: str | None = N
     """Yield changed copies of the table `private`, to test that public outputs do not depend on private records.
 
     The first copy lacks one private record or, with an owner column, all records of one owner. In the second copy, a
-    private record has values that no other record has. If a hash of each record decides whether it is public, the
-    values are chosen such that the record stays private. The stage `adjacency` runs on each copy and compares its
-    public outputs with those of the original table.
+    private record contains values that occur in no other record. If a hash of each record decides whether it is public,
+    the values are chosen such that the record stays private. `patebench audit --adjacency` loads each copy and compares
+    the public outputs with those for the original table.
 
-    Yields tuples of the kind of change, its description, and the path of the copy in the folder `copies`.
+    Yields tuples (kind of change, description, path of the copy). Copies are written to the folder `copies`.
     """
     declared, path = TableDeclaration.read(table, "table"), Path(private)
     frame = read_frame(path, declared.missing_values).astype(object)
-    # As text, so that a copy has the values of the table, whatever types a column gets without one of them.
+    # Values become text, since otherwise the type of a column could change if one value is removed or changed.
     frame = frame.map(plain_text).where(frame.notna(), None)
     share = declared.public_share or 0
     record = frame.index[~public_by_hash(frame, declared.owner, share)][0]
@@ -175,9 +175,9 @@ def _write(frame: "pd.DataFrame", path: Path, declared: TableDeclaration) -> Non
 def public_by_hash(frame: "pd.DataFrame", owner: str | None, share: float) -> NDArray[np.bool_]:
     """Return a mask (records,) that is True for public records.
 
-    `owner` is the column that identifies people. About the fraction `share` of people becomes public, each with all
-    records. If `owner` is None, about the fraction `share` of the records becomes public. A hash of the person or
-    record decides, so adding or removing one does not move any other.
+    `owner` is the column that identifies people. All records of about the fraction `share` of the people become public.
+    If `owner` is None, about the fraction `share` of the records becomes public. A hash of the person or record
+    decides, so adding or removing a record does not change the part of any other.
     """
     columns = list(frame.columns) if owner is None else [owner]
     texts = frame[columns].astype(object).map(plain_text).where(frame[columns].notna(), "")
@@ -200,8 +200,8 @@ def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
     names: list[str] = []
     try:
         if suffix in _PARQUET:
-            # Types of pyarrow keep integers in columns with missing values, which would otherwise become floating-point
-            # numbers. As objects, NaN counts as missing too, and decimals can be read.
+            # With types of pyarrow, integers stay integers in columns with missing values. As objects, NaN counts as
+            # missing, too, and decimals can be read.
             frame = pd.read_parquet(path, dtype_backend="pyarrow").astype(object).reset_index(drop=True)
         else:
             with warnings.catch_warnings():
@@ -235,7 +235,7 @@ def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
 
 
 def _header(path: Path) -> list[str]:
-    """Return the names in the first line of a CSV or TSV file; pandas would change a repeated name age to age.1."""
+    """Return the column names in the first line of a CSV or TSV file; pandas would rename a repeated age to age.1."""
     with open(path, encoding="utf-8-sig", newline="") as stream:
         rows = csv.reader(stream, delimiter=_SEPARATORS[path.suffix.lower()], skipinitialspace=True)
         return next((row for row in rows if any(row)), [])
@@ -244,8 +244,8 @@ def _header(path: Path) -> list[str]:
 def expanded(declared: TableDeclaration, public: "pd.DataFrame", path: Path) -> TableDeclaration:
     """Return `declared` with each feature pattern, such as embedding_*, replaced by the matching columns of `public`.
 
-    A pattern does not match columns that are named elsewhere in the declaration. Raises ArtefactError, which mentions
-    the file `path`, for a pattern without a match.
+    A pattern does not match columns that are named elsewhere in the declaration. Raises ArtefactError for a pattern
+    without a match; the message names the file `path`.
     """
     columns, features = list(map(str, public.columns)), dict[str, Feature]()
     unnamed = [name for name in columns if name not in (*declared.columns, *declared.drop)]
@@ -269,7 +269,7 @@ def _check_columns(path: Path, present: list[str], declared: TableDeclaration) -
 
 
 def encode(frame: "pd.DataFrame", declared: TableDeclaration, path: Path) -> NDArray[np.float32]:
-    """Return the features that `declared` lists, encoded for each record of `frame`: (records, encoded columns)."""
+    """Return the features of each record of `frame`, encoded as `declared`: (records, encoded columns)."""
     parts = call_all(partial(_encode, frame[name], name, feature, path) for name, feature in declared.features.items())
     return np.concatenate(parts, axis=1, dtype=np.float32)
 
@@ -306,7 +306,7 @@ def _encode(column: "pd.Series[Any]", name: str, feature: Feature, path: Path) -
 
 
 def _positions(column: "pd.Series[Any]", values: Sequence[str], other: int) -> NDArray[np.int64]:
-    """Return the position of each entry of `column` in `values`; −1 for a missing one, `other` for any other entry."""
+    """Return the position in `values` of each entry of `column`; −1 for missing entries, `other` for unlisted ones."""
     positions = {plain_text(value): i for i, value in enumerate(values)}
     entries = zip(column, column.isna(), strict=True)
     return np.array([-1 if gone else positions.get(plain_text(value), other) for value, gone in entries], np.int64)
@@ -320,9 +320,9 @@ def _numbers(column: "pd.Series[Any]") -> NDArray[np.float64]:
 
 
 def _days(column: "pd.Series[Any]") -> NDArray[np.float64]:
-    """Return the number of each day in `column`, counted from the year 1; NaN if an entry is not a date.
+    """Return each date in `column` as a number of days, where day 1 starts the year 1; NaN if an entry is not a date.
 
-    Each entry is converted alone, since pandas would convert all to the unit of the most precise one.
+    Each entry is converted alone, since pandas would convert all entries to the unit of the most precise one.
     """
     import pandas as pd
 

@@ -26,16 +26,17 @@ from patebench.data.dataset import check_numbers
 
 
 class Change(StrEnum):
-    """Kind of change of the private data that a partition may confine to a single shard.
+    """Kind of change of the private data.
 
-    A change concerns one record or the records of one owner; all other records stay the same. A replaced record keeps
-    its owner and its row number, which identifies the record.
+    A partition protects against changes that alter at most one teacher's shard. A change concerns one record or the
+    records of one owner; all other records stay the same. A replaced record keeps its owner and its row number, which
+    identifies the record.
     """
 
     REPLACE = "replace"  # replace the content and the label of one record
     REMOVE = "remove"  # remove one record
     ADD = "add"  # add one record with a new row
-    OWNER = "owner"  # any of these, for any number of records of one owner, who keeps one at least
+    OWNER = "owner"  # replace, remove or add records of one owner, who keeps at least one record
     LEAVE = "leave"  # remove all records of one owner, or add an owner
     LABEL = "label"  # replace the label of one record, whose sample is public
 
@@ -50,7 +51,7 @@ PARTITIONS = Registry("partition")
 PARTITIONS.add(
     "iid",
     "patebench.data.partitions:iid",
-    about="at random, in shards of one size",
+    about="at random, in shards of equal size",
     default_in=Mode.SEEDED,
     protects=(Change.REPLACE,),
     protection="one record, replaced in its place; adding or removing one reassigns all records",
@@ -66,7 +67,7 @@ PARTITIONS.add(
 PARTITIONS.add(
     "owners",
     "patebench.data.partitions:owners",
-    about="a teacher for each owner, by your own file",
+    about="one teacher per owner in your data",
     parameter="owners",
     protects=(Change.OWNER,),
     protection="all records of one owner, replaced, added or removed, while it keeps one at least",
@@ -82,7 +83,7 @@ PARTITIONS.add(
 PARTITIONS.add(
     "hash-owners",
     "patebench.data.partitions:by_owner",
-    about="by a hash of each record's owner, by your own file",
+    about="by a hash of each record's owner in your data",
     parameter="owners",
     protects=(Change.OWNER, Change.LEAVE),
     protection="all records of one owner, replaced, added or removed, and the owner as a whole",
@@ -92,9 +93,9 @@ PARTITIONS.add(
 def protected(strategy: str, own_rows: bool) -> tuple[Sequence[Change], str]:
     """Return the changes that alter at most one shard under the partition `strategy`, and a text that describes them.
 
-    `own_rows` is True if each record has an identifying row number. If False, row numbers are positions, and adding or
-    removing a record changes those of other records. In this case, a strategy that hashes row numbers protects a record
-    only if it is replaced in its place, as the strategy "iid" does.
+    `own_rows` is True if row numbers identify records. If it is False, row numbers are positions, and adding or
+    removing a record changes the numbers of other records. A strategy that hashes row numbers then protects only
+    against the replacement of one record, like the strategy "iid".
     """
     if Change.ADD in PARTITIONS.fact(strategy, "protects") and not own_rows:
         strategy = "iid"
@@ -107,21 +108,22 @@ def default_strategy(mode: Mode) -> str:
 
 
 def protecting() -> str:
-    """Return the names, joined by commas, of all partition strategies that protect records or owners in a release."""
+    """Return the names of all partition strategies that protect records or owners, joined by commas."""
     return ", ".join(name for name in PARTITIONS if PARTITIONS.fact(name, "protects"))
 
 
 def protected_changes(partition: object) -> Sequence[Change]:
     """Return the kinds of change that alter at most one shard under `partition`; ε protects against these changes.
 
-    `partition` is the name of a strategy, possibly followed by its share, as in "skew-0.5". For an unknown strategy,
-    the result is empty.
+    `partition` is the name of a strategy. A share may follow the name, as in "skew-0.5". For an unknown strategy, the
+    result is empty.
     """
     strategy = str(partition)
     strategy = strategy if strategy in PARTITIONS else strategy.rpartition("-")[0]
     return PARTITIONS.fact(strategy, "protects") if strategy in PARTITIONS else ()
 
 
+#: Number of the teacher of each private sample, (samples,).
 Assignment = NDArray[np.int64]
 
 #: Entry of an assignment for a sample that is in no shard.
@@ -132,10 +134,10 @@ NOBODY = -1
 class PartitionInputs:
     """Arguments of a partition strategy.
 
-    `y`, `rows` and `owners` (samples,) are the label, the identifying number and the owner of each private record.
-    `classes` is the number of classes. Strategies that draw at random use `rng`. Strategies based on a hash use `key`,
-    up to 64 public bytes derived from the seed and the name of the random stream. `share` is the parameter of `skew`.
-    `teachers` is the number of teachers, None if the owners determine it.
+    `y`, `rows` and `owners` (samples,) are the label, the row number and the owner of each private record. `classes` is
+    the number of classes. Strategies that draw at random use `rng`. Strategies based on a hash use `key`, up to 64
+    public bytes derived from the seed and the name of the random stream. `share` is the parameter of `skew`. `teachers`
+    is the number of teachers; None if each owner is a teacher.
     """
 
     y: NDArray[Any]
@@ -155,11 +157,11 @@ def iid(inputs: PartitionInputs) -> Assignment:
 
 
 def skew(inputs: PartitionInputs) -> Assignment:
-    """Assign samples so that a fraction `share` of each shard has one label.
+    """Assign samples so that a fraction `share` of each shard has one label, the main label of the teacher.
 
     Shard sizes differ by at most one. The main label of teacher i is i mod `classes`. Exactly round(share · size)
-    samples of a shard have its teacher's main label (halves are rounded up). Samples are otherwise assigned at random.
-    Sun et al. 2019 (PET-DL) use such shards in their unbalanced experiment.
+    samples of a shard have the main label (halves are rounded up). Samples are otherwise assigned at random. The
+    unbalanced experiment of Sun et al. 2019 (PET-DL) uses such shards.
 
     Raises
     ------
@@ -226,7 +228,7 @@ def by_owner(inputs: PartitionInputs) -> Assignment:
 
 
 def _assign_by_hash(numbers: NDArray[Any], key: bytes, teachers: int) -> Assignment:
-    """Assign each of `numbers` to a teacher by its hash with `key`; all teachers have almost the same probability."""
+    """Assign each of `numbers` to a teacher by a hash with `key`; all teachers are almost equally likely."""
     words = numbers.astype("<u8").tobytes()
     hashes = (hashlib.blake2b(words[i : i + 8], digest_size=8, key=key).digest() for i in range(0, len(words), 8))
     # The probabilities of teachers differ by at most 2⁻⁴⁰.
@@ -297,11 +299,11 @@ def read_owners(path: Path) -> NDArray[Any]:
 def _swap_conflicts(
     slots: NDArray[Any], mains: NDArray[Any], labels: NDArray[Any], rng: np.random.Generator
 ) -> NDArray[Any]:
-    """Return a copy of `slots` in which no teacher has a sample of the teacher's main label.
+    """Return a copy of `slots` (samples,), the teacher of each sample, in which no sample has its teacher's main label.
 
-    `slots` (samples,) contains the teacher of each sample. The teachers of conflicting samples are swapped with those
-    of random other samples. `mains` (teachers,) is the main label of each teacher, and `labels` (samples,) the label of
-    each sample.
+    `skew` assigns samples of the main label separately, so the share of this label is exact. The teacher of each
+    conflicting sample is swapped with the teacher of a random other sample. `mains` (teachers,) is the main label of
+    each teacher, and `labels` (samples,) the label of each sample.
     """
     slots = slots.copy()
     for label in np.unique(labels):
@@ -328,7 +330,7 @@ def pack(assignment: Assignment, teachers: int) -> tuple[NDArray[np.int64], NDAr
 def check_filled(sizes: NDArray[np.integer], left_out: int) -> None:
     """Raise PatebenchError if one of the shard `sizes` (teachers,) is 0.
 
-    `left_out` is the number of private samples that are in no shard because they are also public, for the message.
+    The message states `left_out`, the number of private samples that are in no shard because they are also public.
     """
     if (sizes < 1).any():
         note = f" ({left_out} private samples are left out because they are also public)" if left_out else ""

@@ -1,7 +1,7 @@
 """Propose the declaration of a table, and a configuration with this declaration, from the table's public records.
 
-Private records are not used, because ranges or categories derived from them would leak. If there is only one file, its
-public records are selected first, by the same hash as in the loader.
+Private records are not used, because ranges or categories derived from them would leak. If there is only one file, the
+public records are selected first, by the same hash as when the table is loaded.
 """
 
 import math
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 #: Words in the names of columns that identify people.
 _PEOPLE = ("patient", "person", "people", "subject", "user", "customer", "client", "member", "owner", "household")
 
-#: Maximum number of values of a category; minimum mean length, in characters, of a column that counts as text; number
-#: of columns into which its n-grams are hashed.
+#: Maximum number of values of a category; minimum mean length of a column's values, in characters, that count as text;
+#: number of columns into which n-grams of a text are hashed.
 _CATEGORIES, _LONG_TEXT, _TEXT_COLUMNS = 20, 12, 64
 
-#: Minimum fraction of a column's values that must parse as numbers (dates) for a column of numbers (dates).
+#: A column contains numbers (or dates) if at least this fraction of the values can be read as numbers (or dates).
 _MOSTLY = 0.95
 
 
@@ -36,8 +36,8 @@ _MOSTLY = 0.95
 class Proposal:
     """Proposed declaration of a table as lines of YAML, with comments on decisions that the user must make.
 
-    `public_records` is the number of public records used, and `public_people` the number of their owners. Without an
-    owner column, each record counts as a person.
+    `public_records` is the number of public records, and `public_people` the number of owners of these records. Without
+    an owner column, each record counts as a person.
     """
 
     lines: tuple[str, ...]
@@ -53,9 +53,9 @@ def propose(
     Parameters
     ----------
     path : a CSV, TSV or Parquet file of public records, or a whole table if `public_share` is given.
-    label : the column to predict; the last one by default.
+    label : the column to predict; by default the last column other than `owner`.
     owner : the column that identifies people; by default the first column whose name contains a word such as "patient".
-    public_share : the share of people (of records if there is no owner column) that becomes public; all other records
+    public_share : the fraction of people (of records without an owner column) that becomes public; all other records
         are not used.
     """
     frame = read_frame(path, MISSING)
@@ -99,15 +99,15 @@ def propose(
         raise ArtefactError(path, fault, "give a table with other columns")
     lines += ["features:", *(f"  {_quoted(name)}: {feature}" for name, feature in features.items() if feature)]
     if dropped:
-        lines.append(f"drop: {_yaml_list(dropped)}  # no two records share a value, or all do")
+        lines.append(f"drop: {_yaml_list(dropped)}  # constant, or too many different values")
     return Proposal(tuple(lines), len(frame), len(frame) if owner is None else int(frame[owner].nunique()))
 
 
 def configuration(path: Path, public: Path | None, proposal: Proposal, people: int) -> Iterator[str]:
-    """Yield the lines of a configuration with the proposed declaration.
+    """Yield the lines of a configuration that contains the declaration in `proposal`.
 
-    `path` and `public` are the private and the public file. `people`, the approximate number of people with private
-    records, determines the proposed number of teachers.
+    `path` is the private file, and `public` the public file. The proposed number of teachers depends on `people`, the
+    approximate number of people with private records.
     """
     name = re.sub("[^a-z0-9]+", "-", path.stem.lower())[:80].strip("-") or "own-table"
     pool = max(1, proposal.public_records // 2)
@@ -150,7 +150,7 @@ def _feature(column: "pd.Series[Any]") -> str | None:
     missing = ", missing: column" if len(present) < len(column) else ""
     numbers = pd.to_numeric(texts, errors="coerce")
     if len(values) == len(present) and (numbers % 1 == 0).all():
-        return None  # integers that are all different are record numbers
+        return None  # integers that are all different count as record numbers
     days = pd.to_datetime(texts, errors="coerce", format="ISO8601", utc=True)
     if numbers.notna().mean() >= _MOSTLY and len(values) > 2:
         low, high = float(numbers.min()), float(numbers.max())
@@ -161,7 +161,7 @@ def _feature(column: "pd.Series[Any]") -> str | None:
     if len(values) <= _CATEGORIES:
         return f"{{category: {_yaml_list(sorted(values.index))}{missing}}}  # decide: are these all values?"
     if texts.str.len().mean() >= _LONG_TEXT:
-        return f"{{text: {_TEXT_COLUMNS}{missing}}}  # text in hashed n-grams"
+        return f"{{text: {_TEXT_COLUMNS}{missing}}}  # text as hashed n-grams"
     if len(values) > len(present) / 2:
         return None
     common = sorted(values.index[:_CATEGORIES])
@@ -171,8 +171,8 @@ def _feature(column: "pd.Series[Any]") -> str | None:
 def _round_outwards(low: float, high: float) -> str:
     """Return two round numbers, separated by a comma, as bounds on values from `low` to `high`.
 
-    Each bound leaves a margin of at least a tenth of this range. If `low` is not negative, the lower bound is at least
-    0, so its margin may be smaller.
+    Each bound leaves a margin of at least (high − low)/10. If `low` is not negative, the lower bound is at least 0, so
+    the margin below `low` may be smaller.
     """
     margin = (high - low) / 10
     step = 10.0 ** math.floor(math.log10(high - low)) / 2

@@ -1,4 +1,4 @@
-"""Load data sets of scikit-learn, which have no official division, and divide them into private and public samples."""
+"""Load data sets of scikit-learn, and divide them into private and public samples; no official division exists."""
 
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,9 @@ from patebench.data.dataset import Dataset, LabelledSamples
 
 
 def _divide(name: str, x: NDArray[Any], table: Any, private: int) -> Dataset:
-    """Divide a data set of scikit-learn at random, but always in the same way, into private and public samples.
+    """Divide the samples `x` into private and public samples: at random, but always in the same way.
 
-    `private` is the number of private samples. `table` contains the labels and the class names.
+    `private` is the number of private samples. `table` is the data set of scikit-learn with labels and class names.
     """
     order = generator(0, name, "division").permutation(len(x))
     x, y = x[order], table.target[order].astype(np.int64)

@@ -36,9 +36,9 @@ class Files:
             raise self._incomplete(root, missing, "downloads are not allowed")
 
     def read(self, root: Path, reader: Callable[[], Any]) -> Any:
-        """Call `reader`, which reads or downloads the files, then check their MD5; return the reader's result.
+        """Return the result of `reader`, which reads or downloads the files; afterwards, check the MD5 of each file.
 
-        Raises PatebenchError if a download or reading fails, or if a checksum is wrong.
+        Raises PatebenchError if a download or reading fails, or if an MD5 is wrong.
         """
         usual = socket.getdefaulttimeout()
         socket.setdefaulttimeout(TIMEOUT)
@@ -96,9 +96,9 @@ def torchvision_datasets() -> Any:
 
 
 def _open(source: Files, reader: str, root: Path, download: bool, **arguments: Any) -> Any:
-    """Return the data set that the class `reader` of torchvision.datasets reads from the files of `source`.
+    """Return the data set that the class named `reader` in torchvision.datasets reads from the files of `source`.
 
-    `arguments` are further arguments of this class, such as the part to read.
+    `arguments` are further arguments of this class, such as `train` or `split`.
     """
     source.require(root, download)
     dataset = getattr(torchvision_datasets(), reader)
