@@ -1,1 +1,1 @@
-"""Shared code of stages to read and write artefacts: inputs that belong together, vote files, releases and records."""
+"""Read artefacts (files that stages exchange): inputs that belong together, vote files, students' data and records."""

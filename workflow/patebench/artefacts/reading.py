@@ -1,8 +1,8 @@
 """Read the files that stages exchange (artefacts), and check that they belong together.
 
-Names in capitals are kinds of artefacts, defined in `core.formats`: SAMPLES and POOL are data, PARTITION the teachers'
-shards, CHUNK the votes of some teachers, VOTES those of all teachers, QUERIES the queries selected in one round, and
-LABELS the labels that a mechanism has drawn.
+Names in capitals are kinds of artefacts, defined in `core.formats`. SAMPLES and POOL contain data, PARTITION the
+teachers' shards, CHUNK the votes of some teachers, and VOTES the votes of all teachers. QUERIES contains the queries
+selected in one round, and LABELS the labels that a mechanism has drawn.
 """
 
 from collections.abc import Iterator, Sequence
@@ -47,7 +47,7 @@ OF_ROUNDS = "pass the files of one sequence of rounds, first round first, or run
 
 
 def read_samples(path: Path, role: str) -> Artefact:
-    """Return the samples in the file `path`; raise ArtefactError unless they have this `role`, such as "test"."""
+    """Return the SAMPLES in the file `path`; raise ArtefactError unless their role is `role`, such as "test"."""
     samples = read_arrays(path, SAMPLES)
     if samples.meta["role"] != role:
         raise ArtefactError(
@@ -74,9 +74,9 @@ def records_outside(private: Artefact, *others: Artefact) -> tuple[NDArray[Any],
 
 
 def model_inputs(private: Artefact, pool: Artefact, test: Artefact, encoder: Path | None, seed: int) -> dict[str, Any]:
-    """Return the metadata that the results of a private model store about the inputs of its training.
+    """Return metadata on the training inputs of a private model, which the model's results store.
 
-    The metadata are the digests of the input files, the data set, its split and `seed`.
+    The metadata are the digests of the input files, the name of the data set, the parameters of the split, and `seed`.
     """
     return {
         "private": private.digest,
@@ -90,7 +90,7 @@ def model_inputs(private: Artefact, pool: Artefact, test: Artefact, encoder: Pat
 
 
 def private_features(encoder: Encoder, x: NDArray[Any]) -> NDArray[np.float64]:
-    """Return features (records, features) of private records `x`, each computed from one record only; show progress."""
+    """Return features (records, features) of private records `x`, computed from each record alone; show progress."""
     with progress("features of private records", len(x), "records") as done:
         return encoder.features_alone(x, done)
 
@@ -98,13 +98,13 @@ def private_features(encoder: Encoder, x: NDArray[Any]) -> NDArray[np.float64]:
 def check_together(**inputs: Artefact | Sequence[Artefact] | None) -> None:
     """Raise ArtefactError if the inputs of a stage do not belong together, according to the digests that they store.
 
-    An artefact stores the digests of its parents, the artefacts from which it was made. Two inputs belong together if
-    one stores the digest of the other, or both store the same digest of a common parent.
+    An artefact stores the digests of its parents, the artefacts from which it was made. If one input is a parent of
+    another, the stored digest must be correct. If two inputs have a common parent, the stored digests must be equal.
 
     Parameters
     ----------
-    inputs : artefact or artefacts of each kind, such as `pool`, by the names in `parents` of `LAYOUTS`; None for an
-        input that is not given
+    inputs : an artefact or several artefacts by name; parents have the names in `LAYOUTS`, such as `pool`. None is
+        ignored.
     """
     artefacts = [
         (name, artefact)
@@ -120,11 +120,12 @@ def check_together(**inputs: Artefact | Sequence[Artefact] | None) -> None:
 
 
 def check_in_place(source: Artefact) -> None:
-    """Raise ArtefactError if a file of votes (CHUNK or VOTES) was copied here from another run or data set.
+    """Raise ArtefactError if the file of `source` (CHUNK or VOTES) was copied here from another run or data set.
 
-    The file stores the digests of its partition and pool. They are compared with partition.npz and pool.npz in its
-    folder or the nearest folder above. The digest of votes.npz is also compared with the one in ensemble.json beside
-    it. There is no comparison with a missing or damaged file, nor for votes that were read from a table.
+    `source` stores the digests of a partition and a pool. These are compared with the files partition.npz and pool.npz
+    in the folder of `source` or the nearest parent folder. The digest of votes.npz is also compared with the digest in
+    ensemble.json of the same folder. Missing and damaged files are not compared, and nothing is compared with votes
+    that were read from a table.
     """
     summary = source.path.parent / "ensemble.json"
     described: object = source.digest
@@ -152,7 +153,8 @@ def check_in_place(source: Artefact) -> None:
 def locate_faults(samples: Artefact) -> Iterator[None]:
     """Convert a NotFiniteError raised in the `with` block to a PatebenchError about `samples` (SAMPLES or POOL).
 
-    The message names the file, the sample with the largest absolute value and, if known, its row in the user's data.
+    The message names the file, the sample with the largest absolute value and, if known, the sample's row in the user's
+    data.
     """
     try:
         yield
@@ -165,7 +167,7 @@ def locate_faults(samples: Artefact) -> Iterator[None]:
 def check_learner(name: str, learner: Learner, source: Artefact) -> None:
     """Raise PatebenchError if `learner` predicts NaN for samples of `source`, for example because training diverged.
 
-    Only the first `_CHECKED_SAMPLES` samples are predicted. `name` is the name of the learner in the message.
+    Only the first `_CHECKED_SAMPLES` samples are predicted. The message calls the learner `name`.
     """
     with locate_faults(source):
         predicted = learner.log_probabilities(source["x"][:_CHECKED_SAMPLES])
@@ -183,7 +185,7 @@ def read_encoder(path: Path, pool: Artefact) -> Encoder:
 
 
 def encoder_of(pool: Artefact) -> str:
-    """Return the name of the encoder that computes the features of `pool`: `DEFAULT` if the pool names none."""
+    """Return the name of the encoder that computes features of `pool`; `DEFAULT` if the metadata names no encoder."""
     return dict(pool.meta["split"] or {}).get("encoder") or DEFAULT
 
 
@@ -231,17 +233,17 @@ def votes_of(source: Artefact) -> Votes:
 def protects_labels_only(source: Artefact) -> bool:
     """Return True if `source` protects only the label of each record (label differential privacy).
 
-    `source` is a PARTITION or an artefact made with one.
+    `source` is a PARTITION, or an artefact that stores the metadata of a partition.
     """
     return source.meta.get("protects") == [Change.LABEL]
 
 
 def check_pool_protection(pool: Artefact, partition: Artefact | None = None, *, labels_only: bool = False) -> None:
-    """Raise ArtefactError if pool and model differ in what is private: whole samples, or only labels.
+    """Raise ArtefactError if the pool and the other inputs differ in what is private: whole samples, or only labels.
 
-    A pool of private samples is allowed only if their labels alone are private, as stated by `partition` or
-    `labels_only`. If `labels_only` is True, the model protects only labels, and the pool must consist of private
-    samples.
+    With label privacy, the pool consists of samples with private labels. Such a pool is allowed only if `partition`
+    protects only labels or if `labels_only` is True. If `labels_only` is True, the trained model protects only labels,
+    and no other pool is allowed.
     """
     drawn = (pool.meta["split"] or {}).get("protects") is not None
     if drawn and not (labels_only or (partition is not None and protects_labels_only(partition))):
@@ -255,10 +257,10 @@ def check_pool_protection(pool: Artefact, partition: Artefact | None = None, *, 
 
 
 def partition_facts(source: Artefact) -> dict[str, Any]:
-    """Return the metadata on a partition that labels store: its strategy, and the kinds of change that it protects.
+    """Return the metadata on a partition that labels store: the strategy, and the changes against which it protects.
 
-    The keys are `PARTITION_FACTS`. `source` is a PARTITION, or a CHUNK or VOTES made with one. The values are None for
-    votes without a partition, such as a table.
+    The keys are `PARTITION_FACTS`. `source` is a PARTITION, or a CHUNK or VOTES made with a partition. For votes
+    without a partition, such as a table, the values are None.
     """
     rule = {"partition_rule": source.meta["strategy"]} if source.meta["kind"] == PARTITION.kind else {}
     return {name: {**source.meta, **rule}.get(name) for name in PARTITION_FACTS}
@@ -267,10 +269,10 @@ def partition_facts(source: Artefact) -> dict[str, Any]:
 def check_drawn_from(labels: Artefact, source: Artefact, votes: Votes) -> None:
     """Raise ArtefactError if the metadata of LABELS show that the labels were not drawn from `votes`.
 
-    `source` is the artefact with these votes. The labels must state the same pool, number of classes, number of
-    teachers, partition and way of voting (such as with abstentions). Labels with seeded noise also state the digest of
-    their votes. Labels of a release or of secure aggregation state no digest, so other votes with the same metadata are
-    not detected.
+    `source` is the artefact with these votes. Both must store the same pool, number of classes, number of teachers,
+    partition and kind of votes (for example, with abstentions). Labels with seeded noise also store the digest of the
+    votes. Labels of a release or of secure aggregation store no digest, so other votes with the same metadata are not
+    detected.
     """
     stored = {**labels.meta, "teachers": labels.meta.get("ensemble", labels.meta["teachers"])}
     held = {
@@ -293,11 +295,11 @@ def may_abstain(source: Artefact) -> bool:
 
 
 def voting_facts(chunk: Artefact) -> dict[str, Any]:
-    """Return metadata on how records vote, for a CHUNK of teachers that are not trained; {} if they are trained.
+    """Return metadata on the votes in a CHUNK of teachers that are not trained; {} if the teachers are trained.
 
     If teachers are not trained, each record votes for its own label, on queries that public features determine.
-    `neighbours` is the number of nearest queries on which each record votes; None if each record votes on one query or,
-    with weights, on all. `weighted` is True if votes have weights.
+    `neighbours` is the number of nearest queries on which each record votes. It is None if each record votes on one
+    query or, with weights, on all queries. The key `weighted` exists, with the value True, if votes have weights.
     """
     model = chunk.meta["model"]
     if model not in MODELS or not on_queries(model):
@@ -321,7 +323,7 @@ def query_positions(labels: Artefact, pool_size: int, pool_path: Path, fix: str 
     """Return the positions (queries,) of the queries of LABELS in a pool of `pool_size` samples.
 
     If LABELS stores no positions, the queries are the first samples of the pool. Raises ArtefactError if a position is
-    not in the pool or occurs twice; the message names the pool's file `pool_path` and ends with the advice `fix`.
+    not in the pool or occurs twice. The message names the file `pool_path` of the pool and ends with the advice `fix`.
     """
     positions: NDArray[np.integer] = labels.arrays.get("queries", np.arange(len(labels["labels"])))
     if positions.max() >= pool_size or len(np.unique(positions)) < len(positions):
@@ -335,21 +337,21 @@ class Selected:
 
     `files` are the QUERIES of each round. `positions` (queries,) are the positions of all queries in the pool.
     `predictions` (queries, classes) are the class probabilities that the student of each round predicted for the
-    queries of the round. In rounds before the first student they are zeros. If no round had a student, `predictions` is
-    None.
+    queries of this round. Predictions are zeros in rounds without a student, and None if no round had a student.
     """
 
     files: list[Artefact]
     positions: NDArray[np.integer]
-    #: Index of each selected query among the queries of the votes, (queries,).
+    #: Index (queries,) of each selected query among the queries of the votes.
     columns: NDArray[np.integer]
     predictions: NDArray[np.floating] | None
 
     @classmethod
     def read(cls, paths: Sequence[Path], votes: Artefact) -> "Selected":
-        """Return the queries in the QUERIES files `paths` of successive rounds, with their positions in `votes`.
+        """Return the queries in the QUERIES files `paths` of successive rounds, which are among the queries of `votes`.
 
-        If the votes were made in rounds, `paths` must be the files of the last rounds.
+        If `votes` contains rounds, `paths` must be the files of the last rounds. Raises ArtefactError if files do not
+        belong together.
         """
         files = [read_arrays(path, QUERIES) for path in paths]
         for file in files:
@@ -362,8 +364,8 @@ class Selected:
     def facts(self) -> dict[str, Any]:
         """Return the metadata on rounds that labels and bounds store.
 
-        `rounds` contains the strategy, student and number of queries of each round, and `queries_files` the digests of
-        the QUERIES.
+        The key `rounds` contains the strategy, student and number of queries of each round. The key `queries_files`
+        contains the digests of the QUERIES.
         """
         rounds = [
             {**{name: file.meta[name] for name in ("strategy", "student")}, "queries": len(file["queries"])}
@@ -378,7 +380,7 @@ class Selected:
 
 
 def check_distinct(positions: NDArray[np.integer], path: Path) -> None:
-    """Raise ArtefactError, naming the file `path`, if one of the query `positions` occurs twice."""
+    """Raise ArtefactError about the file `path` if a query occurs twice in `positions`."""
     values, counts = np.unique(positions, return_counts=True)
     if len(values) < len(positions):
         fault = f"query {values[counts > 1][0]} was selected more than once over all rounds"
@@ -388,8 +390,8 @@ def check_distinct(positions: NDArray[np.integer], path: Path) -> None:
 def _vote_columns(files: Sequence[Artefact], positions: NDArray[np.integer], votes: Artefact) -> NDArray[np.integer]:
     """Return the index (queries,) of each selected query among the queries of `votes`.
 
-    `positions` (queries,) are the positions of the selected queries in the pool, and `files` the QUERIES that contain
-    them. Raises ArtefactError if `votes` lack a query, or were made for other files of queries.
+    `positions` (queries,) are the positions of the selected queries in the pool. `files` are the QUERIES with these
+    positions. Raises ArtefactError if `votes` lacks a query, or if it was made for other QUERIES.
     """
     if "queries_files" not in votes.meta:
         check_whole_pool(votes)
@@ -415,6 +417,6 @@ def _predictions(rounds: Sequence[Artefact], classes: int) -> NDArray[np.floatin
     """
     if not any("predictions" in file.arrays for file in rounds):
         return None
-    # Rounds before the first student have none.
+    # Rounds before the first student have no predictions.
     nothing = [np.zeros((len(file["queries"]), classes), np.float32) for file in rounds]
     return np.concatenate([file.arrays.get("predictions", zero) for file, zero in zip(rounds, nothing, strict=True)])

@@ -1,8 +1,8 @@
 """Convert artefacts to records, the rows of the tables behind figures and reports; read the manifest of a run.
 
 Records name splits, trainings, students and rounds by slugs: short texts that list parameters. Slugs are computed from
-the metadata of artefacts, never from paths, by the classes in `config.parameters` that also name folders. Tables and
-folders therefore use equal names.
+the metadata of artefacts, never from paths. The classes in `config.parameters` compute slugs and names of folders, so
+tables and folders use equal names.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,7 +42,7 @@ P = TypeVar("P", bound=Parameters)
 
 
 def select_entries(path: Path, content: Any, names: Sequence[str]) -> Facts:
-    """Return the entries of `content` with the keys `names`; raise ArtefactError about the file `path` without one."""
+    """Return the entries of `content` with the keys `names`; raise ArtefactError about `path` if a key is missing."""
     for name in names:
         if not isinstance(content, Mapping) or name not in content:
             raise ArtefactError(path, f"it lacks '{name}'")
@@ -55,9 +55,9 @@ def select_present(content: Facts, names: Iterable[str]) -> Facts:
 
 
 def split_columns(path: Path, content: Facts) -> Facts:
-    """Return the columns of a record that describe the split of an artefact, such as data set, seed and pool.
+    """Return the columns of a record that describe the split of an artefact, such as `dataset`, `seed` and `pool`.
 
-    `pool` is the number of pool samples. `split` is the slug of the split with its seed, `setting` the slug without the
+    `pool` is the number of pool samples. `split` is the slug of the split with the seed, `setting` the slug without the
     seed, and `beside_pool` the slug without the seed and the size of the pool. `encoder_data` names the public data,
     besides the pool, on which the encoder was trained. If the samples of the data set are features, `features_data`
     names the data on which the encoder of these features was trained.
@@ -77,9 +77,10 @@ def training_slug(path: Path, content: Facts) -> str:
 
 
 def ensemble_slug(path: Path, summary: Facts) -> str:
-    """Return the slug that names an ensemble: its numbers of teachers and queries, partition and training.
+    """Return the slug of an ensemble: numbers of teachers and selected queries, partition and training.
 
-    `summary` is the content of the file that the stage join_votes writes.
+    For imported votes, the slug contains the name of the votes in place of queries and training. `summary` is the
+    content of the file ensemble.json.
     """
     facts, queries = select_entries(path, summary, ("teachers", "partition")), ("queries", summary.get("queries"))
     if summary.get("imported"):
@@ -88,7 +89,7 @@ def ensemble_slug(path: Path, summary: Facts) -> str:
 
 
 def _baseline_records(path: Path, content: Facts) -> list[Facts]:
-    """Return one record (kind "baseline") of a baseline model trained without privacy."""
+    """Return a list with the record (kind "baseline") of a model trained without privacy."""
     facts = select_entries(path, content, ("model", "recipe", "epochs", "true_labels", "accuracy"))
     learner = baseline_slug(_training(path, content), facts["true_labels"])
     measured = select_present(content, BESIDE_ACCURACY)
@@ -96,7 +97,7 @@ def _baseline_records(path: Path, content: Facts) -> list[Facts]:
 
 
 def _naming_records(path: Path, content: Facts) -> list[Facts]:
-    """Return one record (kind "naming") of the stage name_clusters, which labels clusters by true labels."""
+    """Return a list with the record (kind "naming") of clusters that were labelled by true labels."""
     facts = select_entries(path, content, ("clusters", "accuracy", "accuracy_pool", "matched_accuracy"))
     return [{"record": "naming", **split_columns(path, content), **facts, **select_present(content, BESIDE_ACCURACY)}]
 
@@ -116,10 +117,10 @@ def private_model_records(path: Path, content: Facts) -> list[Facts]:
 
 
 def student_slug(path: Path, content: Facts, *, whole_pool: bool) -> str:
-    """Return the slug of a student: its method, its options and, if `whole_pool` is True, its number of queries.
+    """Return the slug of a student: the method, the options and, if `whole_pool` is True, the number of queries.
 
     If the whole pool was labelled, students may be trained on different numbers of queries, so the number is included.
-    If queries were selected in rounds, a student is trained on all of them.
+    If queries were selected in rounds, each student is trained on all queries.
     """
     config = _read(path, StudentParameters, content["config"], "config")
     return config.slug_of(content["queries"]) if whole_pool else config.slug
@@ -128,9 +129,9 @@ def student_slug(path: Path, content: Facts, *, whole_pool: bool) -> str:
 def round_columns(path: Path, content: Mapping[str, Any]) -> Facts:
     """Return the columns of a record that describe the rounds in which queries were selected.
 
-    `rounds` is a slug that names the student, and the strategy and number of queries of each round. `selection` is the
-    list of rounds, each with its student, strategy and number of queries. `strategy` and `round` (counted from 0)
-    describe the last round. If there are no rounds, `round` is 0 and the other columns are empty.
+    `selection` is the list of rounds, each with a student, a strategy and a number of queries. `rounds` is a slug that
+    lists the student of the first round, and the strategy and number of queries of each round. `strategy` and `round`
+    (counted from 0) describe the last round. Without rounds, `round` is 0 and the other columns are empty.
     """
     stored = select_entries(path, content, ("rounds",))["rounds"]
     if not isinstance(stored, list):
@@ -156,7 +157,7 @@ def _read(path: Path, model: type[P], facts: Any, entry: str) -> P:
 def read_records(files: Iterable[Path]) -> "Records":
     """Return the records in all `files`; raise ArtefactError for the first invalid file.
 
-    `files` may be collected records of ensembles, baselines, named clusters, audits and private models, in any order.
+    Each file is an artefact of a kind in `RECORD_KINDS`, such as the collected results of an ensemble or an audit.
     """
     from patebench.reporting.frames import records_of
 
@@ -178,7 +179,7 @@ def _collected_records(path: Path, content: Facts) -> list[Facts]:
 
 
 def _audit_records(path: Path, content: Facts) -> list[Facts]:
-    """Return one record per bound in the audit file `path`: the stated bounds, and the audit's own lower bounds."""
+    """Return one record per bound in the audit file `path`: stated upper bounds, and lower bounds of the audit."""
     try:
         names = ("dataset", "teachers", "classes", "mechanism", "parameters", "runs", "confidence")
         facts = {name: content[name] for name in names}
@@ -209,8 +210,9 @@ def read_releases(
 ) -> "list[Release]":
     """Return the releases in the files `labels`, in the same order, with their bounds, students and pools.
 
-    Bounds and students store the digest of their labels; labels store the digest of their pool. Raises ArtefactError
-    for labels that are not a release, for labels without bounds or pool, and for bounds and students of other labels.
+    Files are matched by digests: bounds and students store the digest of the labels, and labels the digest of the pool.
+    Raises ArtefactError for labels that are not a release, for labels without bounds or pool, and for bounds and
+    students of other labels.
     """
     from patebench.reporting.publishable import Release, Student
 

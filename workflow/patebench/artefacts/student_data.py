@@ -23,10 +23,10 @@ def student_data(
 ) -> StudentData:
     """Return the data that a student learns from: the pool `samples` and the first `queries` labels in `released`.
 
-    If a table of noisy counts was released, the most likely labels are decoded from it. They are decoded for all
-    queries jointly if the `features` of the pool are given, and otherwise for each query separately. A decoded label
-    with a probability below 1/2 is left out, unless its class has few likely labels (see `hidden`). If `whole_table` is
-    True, no labels are decoded, and the result contains the table itself.
+    If a table of noisy counts was released, the most likely labels are decoded from this table. With the `features` of
+    the pool, all queries are decoded jointly; if `features` is None, each query is decoded separately. Decoded labels
+    with a probability below 1/2 are left out, except in classes with few likely labels (see `hidden`). If `whole_table`
+    is True, no labels are decoded, and the result contains the table itself.
     """
     check_together(pool=samples, labels=released, features=features)
     released_labels = released["labels"]
@@ -74,8 +74,8 @@ def _noisy_table(released: Artefact, positions: NDArray[np.integer]) -> NoisyTab
     """Return the released table of noisy counts, for a student that learns from the whole table.
 
     `positions` (queries,) are the positions in the pool of the queries that the student uses. Raises ArtefactError if
-    `released` contains no table of votes by records on their nearest queries, or if the table has no noise. Also raises
-    it if the student does not use all queries of the table, or if the mechanism does not count all votes of a record.
+    the table has no noise, or if records did not vote on their nearest queries in the whole pool. The student must use
+    all queries of the table, and the mechanism must count all votes of a record.
     """
     if "noisy_counts" not in released.arrays or "neighbours" not in released.meta or released.meta["rounds"]:
         raise ArtefactError(
@@ -115,6 +115,6 @@ def _noisy_table(released: Artefact, positions: NDArray[np.integer]) -> NoisyTab
 
 
 def _queries_per_round(released: Artefact, queries: int) -> list[int]:
-    """Return how many of the first `queries` queries were selected in each round; rounds with none are left out."""
+    """Return how many of the first `queries` queries were selected in each round; rounds without any are left out."""
     ends = [0, *accumulate(facts["queries"] for facts in released.meta["rounds"])]
     return [min(end, queries) - start for start, end in pairwise(ends) if start < queries]

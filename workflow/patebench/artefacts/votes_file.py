@@ -1,6 +1,6 @@
 """Read votes from untrusted files: .npy or CSV of counts or votes, .npz with an array `votes`, or an artefact.
 
-Nothing is unpickled. A file that is not exactly a table of votes raises an error of one line that names it.
+Nothing is unpickled. Any other file raises a one-line error that names the file.
 """
 
 import hashlib
@@ -22,18 +22,18 @@ from patebench.core.files import META, Artefact
 from patebench.core.text import plural
 from patebench.data.division import digest_counts
 
-#: Stored for a table of votes in place of the digest of a pool. Released labels store this value, so it must not depend
-#: on the votes.
+#: Text stored for a table of votes in place of the digest of a pool. Released labels store this text, so it must not
+#: depend on the votes.
 NO_POOL = "queries of a table of votes"
 
 #: Archive member with the votes in a .npz file that patebench did not write; other .npz files are read as artefacts.
 _ARRAY = "votes.npy"
 
 
-#: Option for the number of teachers, to confirm the orientation of a table of votes.
+#: Option for the number of teachers, to detect a transposed table of votes.
 teachers_option = click.Option(
     ["--teachers"], type=COUNT, default=None,
-    help="Number of teachers, to confirm a table of votes; required if it has more teachers than queries.",
+    help="Number of teachers, to confirm the shape of a table; required if a table has more teachers than queries.",
 )  # fmt: skip
 
 #: Options of commands that read votes from a file: with --classes a table contains votes, without it counts.
@@ -53,12 +53,12 @@ def read_source(
 ) -> tuple[Artefact, Votes]:
     """Read votes from the file `path`; return the file as an artefact, and the votes.
 
-    A table contains counts (queries × classes) or, if `labels` is True, votes (teachers × queries) among `classes`
-    classes. An artefact votes.npz states its own orientation and classes. If `teachers` is given, votes of another
-    number of teachers are refused. Raises PatebenchError for any other content.
+    A table contains counts (queries × classes), or votes (teachers × queries) among `classes` classes if `labels` is
+    True. An artefact votes.npz needs neither option. Raises PatebenchError for any other content. If `teachers` is not
+    None, also raises PatebenchError for another number of teachers.
 
-    The artefact returned for a table contains only metadata: `partition` is a digest of the counts, and `pool` is
-    `NO_POOL`.
+    The artefact returned for a table contains only metadata. Of these, `partition` is a digest of the counts, and
+    `pool` is `NO_POOL`.
     """
     if _first_bytes(path).startswith(b"PK") and not _is_plain_archive(path):
         source, votes = read_votes(path)
@@ -90,7 +90,7 @@ def report_sizes(source: Artefact, votes: Votes) -> None:
 def _read_table(path: Path, labels: bool, classes: int | None) -> Votes:
     """Return the votes in the table `path` (.npy, .npz or CSV).
 
-    The table contains votes among `classes` classes if `labels` is True, and otherwise counts.
+    If `labels` is True, the table contains votes among `classes` classes. If it is False, the table contains counts.
     """
     if labels and classes is None:
         raise PatebenchError(
@@ -193,7 +193,8 @@ def _read_array(path: Path) -> NDArray[Any]:
 def _to_integers(path: Path, array: NDArray[Any], classes: int | None) -> NDArray[np.integer]:
     """Return `array`, read from the file `path`, as integers.
 
-    Raise PatebenchError unless it is a table of votes among `classes` classes or, if `classes` is None, of counts.
+    `array` must contain votes among `classes` classes, or counts if `classes` is None. Raises PatebenchError for any
+    other array.
     """
     fault, limit = "", classes or MOST_VOTES
     if array.ndim != 2:
