@@ -125,7 +125,7 @@ def test_copies_are_counted_with_an_example(folders: dict[str, str]) -> None:
     for name, level in (copies | {"public/bee/9.png": 222}).items():
         paint(Path(folders["private"]).parent / name, level=level)
     inside, across = read(folders).notes
-    assert "4 images of one part are identical to another" in inside
+    assert "4 images are identical to another" in inside
     assert inside.count("6.png") == inside.count("9.png") == 1, "the examples have the same pixels"
     assert "2 private images are identical to a public image" in across
 

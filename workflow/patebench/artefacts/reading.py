@@ -60,7 +60,7 @@ def read_samples(path: Path, role: str) -> Artefact:
 
 
 def check_partners(private: Artefact, public: Artefact) -> None:
-    """Raise ArtefactError unless `private` and `public` samples have equal data set, classes, shape and dtype."""
+    """Raise ArtefactError unless the samples `private` and `public` agree in data set, classes, shape and dtype."""
     for entry in ("dataset", "classes", "class_names"):
         public.require(entry, private.meta[entry], str(private.path))
     if (private["x"].dtype, private["x"].shape[1:]) != (public["x"].dtype, public["x"].shape[1:]):
@@ -175,7 +175,7 @@ def check_learner(name: str, learner: Learner, source: Artefact) -> None:
 
 
 def read_encoder(path: Path, pool: Artefact) -> Encoder:
-    """Return the encoder in `path`; raise ArtefactError if it was trained on another POOL than `pool` or is damaged."""
+    """Return the encoder in `path`; raise ArtefactError if it is damaged or was trained on another POOL than `pool`."""
     stored = read_arrays(path, ENCODER)
     check_together(pool=pool, encoder=stored)
     try:
@@ -190,7 +190,7 @@ def encoder_of(pool: Artefact) -> str:
 
 
 def read_partition(path: Path, private: Artefact) -> Artefact:
-    """Return the PARTITION in `path`; raise ArtefactError unless its shards are disjoint and made from `private`."""
+    """Return the PARTITION in `path`; raise ArtefactError unless the shards are disjoint and made from `private`."""
     shards = read_arrays(path, PARTITION)
     check_together(private=private, partition=shards)
     shards.require("teachers", len(shards["offsets"]) - 1, "its own offsets")
@@ -213,7 +213,7 @@ def read_votes(path: Path | str) -> tuple[Artefact, Votes]:
 
 
 def votes_of(source: Artefact) -> Votes:
-    """Return the votes in the artefact `source` (VOTES); raise PatebenchError if the votes contradict its metadata."""
+    """Return the votes in the artefact `source` (VOTES); raise PatebenchError if the votes contradict the metadata."""
     classes, labels_only = int(source.meta["classes"]), protects_labels_only(source)
     if "votes" in source.arrays:
         return replace(
@@ -411,7 +411,7 @@ def _vote_columns(files: Sequence[Artefact], positions: NDArray[np.integer], vot
 
 
 def _predictions(rounds: Sequence[Artefact], classes: int) -> NDArray[np.floating] | None:
-    """Return the students' predictions (queries, classes) on the queries of all `rounds`; None if no round has any.
+    """Return the students' predictions (queries, classes) on the queries of all `rounds`; None without predictions.
 
     The predictions are zeros in rounds before the first student.
     """

@@ -115,6 +115,6 @@ def _noisy_table(released: Artefact, positions: NDArray[np.integer]) -> NoisyTab
 
 
 def _queries_per_round(released: Artefact, queries: int) -> list[int]:
-    """Return how many of the first `queries` queries were selected in each round; rounds without any are left out."""
+    """Return how many of the first `queries` queries come from each round, without later rounds."""
     ends = [0, *accumulate(facts["queries"] for facts in released.meta["rounds"])]
     return [min(end, queries) - start for start, end in pairwise(ends) if start < queries]

@@ -54,8 +54,8 @@ def read_source(
     """Read votes from the file `path`; return the file as an artefact, and the votes.
 
     A table contains counts (queries × classes), or votes (teachers × queries) among `classes` classes if `labels` is
-    True. An artefact votes.npz needs neither option. Raises PatebenchError for any other content. If `teachers` is not
-    None, also raises PatebenchError for another number of teachers.
+    True. For an artefact votes.npz, `labels` and `classes` are not needed. Raises PatebenchError for any other content,
+    and if the votes contradict `classes` or `teachers`.
 
     The artefact returned for a table contains only metadata. Of these, `partition` is a digest of the counts, and
     `pool` is `NO_POOL`.

@@ -46,7 +46,7 @@ reads_own_files = DATASETS.flag("own_files")
 
 
 def known_outline(name: str) -> Outline | None:
-    """Return the sizes and the sample shape of the built-in data set `name`; None for a user's or a package's data."""
+    """Return sizes and sample shape of the built-in data set `name`; None if they are unknown before loading."""
     return DATASETS.fact(name, "outline") if DATASETS.is_built_in(name) else None
 
 

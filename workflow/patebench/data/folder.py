@@ -84,7 +84,7 @@ def load(
     images: ImageParameters | Mapping[str, Any] | str = _AS_THEY_ARE,
     class_names: Sequence[str] | None = None,
 ) -> Dataset:
-    """Return the images of two folders, or those that an index lists.
+    """Return the images of two folders, or the images that an index lists.
 
     Parameters
     ----------
@@ -327,9 +327,8 @@ def _note_copies(
         if twice := [(key, image) for image, key in zip(part, keys.tolist(), strict=True) if counts[key] > 1]:
             first, second = [image for key, image in twice if key == twice[0][0]][:2]
             yield (
-                f"{plural(len(twice), 'image')} of one part are identical to another image of this part, such as"
-                f" {first.path} "
-                f"and {second.path}; each copy counts as a record, so remove the copies"
+                f"{plural(len(twice), 'image')} are identical to another image in the same part of the data,"
+                f" such as {first.path} and {second.path}; each copy counts as a record, so remove the copies"
             )
     if both := [image for image, key in zip(private_images, np.isin(*hashes), strict=True) if key]:
         yield (

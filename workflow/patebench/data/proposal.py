@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 #: Words in the names of columns that identify people.
 _PEOPLE = ("patient", "person", "people", "subject", "user", "customer", "client", "member", "owner", "household")
 
-#: Maximum number of values of a category; minimum mean length of a column's values, in characters, that count as text;
-#: number of columns into which n-grams of a text are hashed.
+#: Maximum number of values of a category; minimum mean length, in characters, of the values of a text column; number of
+#: columns into which n-grams of a text are hashed.
 _CATEGORIES, _LONG_TEXT, _TEXT_COLUMNS = 20, 12, 64
 
 #: A column contains numbers (or dates) if at least this fraction of the values can be read as numbers (or dates).
@@ -106,8 +106,8 @@ def propose(
 def configuration(path: Path, public: Path | None, proposal: Proposal, people: int) -> Iterator[str]:
     """Yield the lines of a configuration that contains the declaration in `proposal`.
 
-    `path` is the private file, and `public` the public file. The proposed number of teachers depends on `people`, the
-    approximate number of people with private records.
+    `path` is the private file. `public` is the public file; None if part of the file `path` becomes public. The number
+    of teachers depends on `people`, the approximate number of people with private records.
     """
     name = re.sub("[^a-z0-9]+", "-", path.stem.lower())[:80].strip("-") or "own-table"
     pool = max(1, proposal.public_records // 2)

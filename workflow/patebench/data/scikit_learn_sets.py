@@ -1,4 +1,4 @@
-"""Load data sets of scikit-learn, and divide them into private and public samples; no official division exists."""
+"""Load data sets of scikit-learn, which come undivided, and divide them into private and public samples."""
 
 from pathlib import Path
 from typing import Any

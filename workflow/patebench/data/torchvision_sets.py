@@ -36,7 +36,7 @@ class Files:
             raise self._incomplete(root, missing, "downloads are not allowed")
 
     def read(self, root: Path, reader: Callable[[], Any]) -> Any:
-        """Return the result of `reader`, which reads or downloads the files; afterwards, check the MD5 of each file.
+        """Call `reader` to read or download the files, check each known MD5, and return the result of `reader`.
 
         Raises PatebenchError if a download or reading fails, or if an MD5 is wrong.
         """
