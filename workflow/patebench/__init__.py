@@ -7,7 +7,7 @@ In Python, with votes of your own:
     patebench.bounds(counts, "gnmax", sigma=40, delta=1e-5)[0]
     labels = patebench.label(counts, "gnmax", sigma=40, release=True)
 
-`patebench.api` explains each function. `import patebench` is fast: it imports no other module until a name is used.
+`patebench.api` explains each function. `import patebench` is fast: other modules are imported when a name is used.
 """
 
 import sys
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from patebench.mechanisms.base import make_mechanism as make_mechanism
     from patebench.students.classifier import Student as Student
 else:
-    #: Modules of the names that `patebench.api` does not define.
+    #: Module that defines each name; other names are in `patebench.api`.
     _MODULES = {
         "PatebenchError": "patebench.core.errors",
         "Bound": "patebench.core.bound",
@@ -65,7 +65,7 @@ else:
     }
 
     def __getattr__(name: str) -> Any:
-        """Return the object called `name`, which must be in `__all__`, from the module that defines it."""
+        """Import and return the object `name`, which must be in `__all__`."""
         if name not in __all__:
             raise AttributeError(f"module 'patebench' has no attribute '{name}'")
         from importlib import import_module
@@ -76,7 +76,7 @@ else:
         return sorted({*globals(), *__all__})
 
     class _Package(ModuleType):
-        """Module type that keeps a function, such as `audit`, when the subpackage of the same name is imported."""
+        """Module type whose functions, such as `audit`, are not replaced when a subpackage of this name is imported."""
 
         def __setattr__(self, name: str, value: Any) -> None:
             if not (name in __all__ and isinstance(value, ModuleType)):

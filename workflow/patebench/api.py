@@ -10,11 +10,11 @@
 
 Pass votes as counts (queries × classes), or together with `classes` as a matrix (teachers × queries) of labels
 0 … classes − 1. Arrays, DataFrames and `Votes` are accepted. A matrix with more teachers than queries may be transposed
-by mistake, so pass `teachers` to confirm its shape. A mechanism is a name in `MECHANISMS` with its parameters as
-keywords, or a `Mechanism`. Use `make_mechanism` if a parameter has the same name as an argument. Every ε (in nats) is
-for data sets that differ in one teacher's shard. All errors are `PatebenchError`s of one line.
+by mistake, so pass `teachers` to confirm the shape. A mechanism is a name in `MECHANISMS` with parameters as keywords,
+or a `Mechanism`. Use `make_mechanism` if a parameter has the same name as an argument. Every ε (in nats) is for data
+sets that differ in one teacher's shard. All errors are `PatebenchError`s of one line.
 
-Each function checks its arguments and calls the function named in its docstring. No file is read or written.
+Each function checks the arguments and calls the function or method named in the docstring. No file is read or written.
 """
 
 import warnings
@@ -58,16 +58,17 @@ def bounds(
     release: bool = False,
     **parameters: float,
 ) -> list[Bound]:
-    """Return all bounds on ε for labels drawn from `votes`: publishable bounds first, each group in ascending order.
+    """Return all bounds on ε for labels drawn from `votes`: publishable bounds first, both groups sorted by ε.
 
-    A `data_dependent` bound leaks information about the votes and may not be published. Each bound names its theorem.
+    A `data_dependent` bound leaks information about the votes and may not be published. Each bound names a theorem.
     Sanitised bounds, which need random noise, are available from `patebench epsilon --sanitise`. See
     `Mechanism.bounds`.
 
     Parameters
     ----------
-    queries : number of queries that the bounds cover, counted from the first; by default all
-    classes, teachers : numbers of classes and teachers; see `patebench.api` for when they are needed
+    votes, mechanism, classes, teachers : see `patebench.api`
+    delta : δ of all bounds
+    queries : the bounds cover the first `queries` queries; by default all
     release : return bounds for the discrete noise of `label(…, release=True)` instead of continuous noise
     parameters : parameters of the mechanism, if it is given by name
 
@@ -98,27 +99,27 @@ def label(
     teachers: int | None = None,
     **parameters: float,
 ) -> "Labels | pd.Series[int]":
-    """Draw one label per query with the mechanism; −1 (`NO_ANSWER`) where it abstains.
+    """Draw one label per query with the mechanism; −1 (`NO_ANSWER`) if the mechanism does not answer a query.
 
-    Give either `seed` or `release`. See `Mechanism.release` and `core.entropy`.
+    Give either `seed` or `release`. See `Mechanism.draw` and `core.entropy`.
 
     Parameters
     ----------
+    votes, mechanism, classes, teachers : see `patebench.api`
     seed : seed for reproducible labels, for experiments only: anyone who knows the seed can subtract the noise
     release : draw labels for a release, with discrete noise from the operating system's entropy. Each call is another
         release, so publish the ε of all calls on the same votes together.
-    classes, teachers : numbers of classes and teachers; see `patebench.api` for when they are needed
     parameters : parameters of the mechanism, if it is given by name
 
     Returns
     -------
     (queries,) int array
-        For a DataFrame of votes a Series, indexed by query.
+        If `votes` is a DataFrame, a Series indexed by query.
 
     Raises
     ------
     PatebenchError
-        For invalid arguments, and for `release` of a mechanism without a discrete form.
+        For invalid arguments, and for a release with a mechanism without a discrete form.
     """
     if (seed is None) != check_truth("release", release):
         raise PatebenchError("label() needs either seed=… (reproducible labels) or release=True (labels for release)")
@@ -156,12 +157,13 @@ def audit(
 
     Parameters
     ----------
+    mechanism : see `patebench.api`
     teachers, classes : numbers of teachers and classes of the votes that the audit constructs
     delta : δ of all bounds
     queries : further numbers of queries to audit
     runs : number of labels drawn from each of the two neighbouring votes
-    confidence : probability with which the ε lower bound from the runs is valid
-    seed : seed of these draws
+    confidence : probability with which the ε lower bound from drawn labels is valid
+    seed : seed for drawing labels
 
     Raises
     ------
@@ -214,20 +216,21 @@ def calibrate(
 
     Parameters
     ----------
-    classes, teachers : needed if the cost depends on them
+    mechanism : see `patebench.api`
+    classes, teachers : needed if the privacy cost of the mechanism depends on these numbers
     release : use bounds for the discrete noise of `label(…, release=True)` instead of continuous noise
 
     Returns
     -------
     Calibration
-        The `parameters`, `queries` and `bounds`, smallest ε first, and `released`, the bound to publish for labels
-        drawn with `release=True`.
+        The `parameters`, the number `queries`, the `bounds` (smallest ε first), and `released`, the bound to publish
+        for labels drawn with `release=True`.
 
     Raises
     ------
     PatebenchError
-        If the target cannot be reached, if the arguments leave no or several numbers to find, and for `release` of a
-        mechanism without a discrete form.
+        If the target cannot be reached, if not exactly one number is left to find, or for a release with a mechanism
+        without a discrete form.
     """
     kind = MECHANISMS.load(mechanism) if isinstance(mechanism, str) else type(mechanism)
     epsilon, release, delta = check_real("epsilon", epsilon), check_truth("release", release), check_delta(delta)
@@ -259,7 +262,7 @@ def train_student(
 ) -> "Student":
     """Train a student on a public `pool` and the `labels` that were released for some of its samples.
 
-    The student sees only the pool and the labels, so it costs no additional ε. It is a scikit-learn classifier.
+    Training uses only the pool and the labels, so it costs no additional ε. The student is a scikit-learn classifier.
 
     Parameters
     ----------
@@ -271,8 +274,7 @@ def train_student(
     Raises
     ------
     PatebenchError
-        For arrays of another shape, type or range, an unknown method, model or recipe, or an option of another
-        method.
+        For arrays of a wrong shape, type or range, an unknown method, model or recipe, or an option of another method.
     """
     from patebench.students.interface import StudentConfig
 
@@ -286,7 +288,7 @@ def train_student(
 def _resolve_mechanism(mechanism: object, parameters: dict[str, float], release: bool = False) -> tuple[str, Mechanism]:
     """Return the name and the object of `mechanism`, which is a name with `parameters` or a `Mechanism`.
 
-    Raise PatebenchError if it is invalid, or if `release` is True and it has no discrete form.
+    Raises PatebenchError for an invalid mechanism. If `release` is True, the mechanism must have a discrete form.
     """
     if isinstance(mechanism, str):
         name, checked = mechanism, make_mechanism(mechanism, parameters)
@@ -303,10 +305,9 @@ def _resolve_mechanism(mechanism: object, parameters: dict[str, float], release:
 
 
 def _check_size_of_delta(delta: float, teachers: int | None, release: bool) -> None:
-    """Check that `delta` is below 1/`teachers`.
+    """Warn if `delta` is not below 1/`teachers`; raise PatebenchError instead if `release` is True.
 
-    If it is not, raise PatebenchError for a `release`, and warn otherwise. If `teachers` is None, `delta` is compared
-    with 1/100, and a `delta` that is too large only leads to a warning, also for a release.
+    If `teachers` is None, `delta` is compared with 1/100, and there is only a warning.
     """
     if fault := large_delta(delta, teachers):
         if release and teachers is not None:

@@ -1,6 +1,6 @@
 """Command line of the package.
 
-The file of a command is imported only when the command is used, so help and fast commands do not wait for torch.
+The module of a command is imported only when the command is used, so help and fast commands do not import torch.
 """
 
 import importlib
@@ -14,7 +14,7 @@ from patebench import __version__
 from patebench.core.errors import PatebenchError, separate
 from patebench.core.registry import nearest
 
-#: Names of the commands, each a file in `stages`, with a short description.
+#: Short description of each command; the name is that of a module in `stages`.
 COMMANDS = {
     "data": "Load a data set and write its private and public samples.",
     "split": "Shuffle the public samples into the student's pool and the test set.",
@@ -27,20 +27,20 @@ COMMANDS = {
     "aggregate": "Label queries with a mechanism at one noise setting.",
     "secure_share": "Split noisy votes into shares, one per aggregator.",
     "secure_sum": "Sum the shares of one aggregator.",
-    "secure_open": "Add the sums of all aggregators to noisy counts and labels.",
+    "secure_open": "Add up the sums of all aggregators to get noisy counts and labels.",
     "account": "Compute every bound on ε for a label set.",
     "train_student": "Train a student on released labels.",
     "distil": "Train networks on labels and on the teachers' probabilities, without privacy.",
     "train_petdl": "Train a student of PET-DL, as published or in a sound form.",
     "train_baseline": "Train a model without privacy.",
-    "name_clusters": "Name clusters of the pool by true labels, to measure public data alone.",
+    "name_clusters": "Label clusters of the pool by true labels, to measure the accuracy without private data.",
     "train_dpsgd": "Train a private model by DP-SGD.",
     "train_private_knn": "Train a student on labels from the nearest private records (Private-kNN).",
     "train_on_features": "Train a classifier of public features with noise (DPPL, Ind-kNN, Private Evolution …).",
     "audit": "Estimate an ε lower bound for a mechanism and compare it with its stated ε.",
     "collect": "Collect all results of one ensemble.",
     "manifest": "Write versions, commit, hardware, configuration, seeds, times and the inputs of the report.",
-    "report": "Write tables, figures, rows and the report page.",
+    "report": "Write tables, figures, result rows (rows.json) and the report page.",
     "epsilon": "Compute every bound on ε for votes in a file.",
     "calibrate": "Find the smallest noise, or the largest number of queries, for a target (ε, δ).",
     "choose_clusters": "Choose the number of clusters of a pool to use as queries.",
@@ -60,7 +60,7 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """Command group that imports a command when it is used; in command names, `-` and `_` are the same."""
+    """Group of all commands, each imported when it is used; in command names, `-` and `_` are the same."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -96,7 +96,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line; print an expected error, such as a wrong option, as one line with exit status 2."""
+    """Run the command line; print one line per expected error, such as a wrong option, and then exit with status 2."""
     logging.getLogger("patebench").addHandler(logging.NullHandler())
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -1,4 +1,4 @@
-"""Build the command of a stage: its function, and options for its files, parameters and random stream."""
+"""Build the command of a stage from a function, with options for files, parameters and the random stream."""
 
 import logging
 import os
@@ -23,8 +23,9 @@ from patebench.core.spelling import LEDGER_VARIABLES
 if TYPE_CHECKING:
     from rich.table import Table
 
+#: Option types for files; output files have a type object of their own, so that they can be distinguished.
 FILE, _OUTPUT = click.Path(path_type=Path), click.Path(path_type=Path)
-#: Annotation of an argument of a stage that is a file which the stage writes.
+#: Annotation of a stage's argument for a file that the stage writes.
 OutputFile = Annotated[Path, _OUTPUT]
 #: Option types for a count, a number of classes, and a seed.
 COUNT, CLASSES, SEED = click.IntRange(min=1), click.IntRange(min=2), click.IntRange(min=0)
@@ -34,9 +35,9 @@ Json = Annotated[bool, "Print one JSON object."]
 
 
 class Assignment(click.ParamType[tuple[str, Any]]):
-    """Option type for KEY=VALUE; converts the text to a pair (key, value).
+    """Option type for KEY=VALUE, which converts the text to a pair (key, value).
 
-    The value is a float if `number` is True, and otherwise text.
+    The value is a float if `number` is True, and text if it is False.
     """
 
     name = "key=value"
@@ -57,7 +58,7 @@ class Assignment(click.ParamType[tuple[str, Any]]):
 
 
 class TeacherRange(click.ParamType[tuple[int, int]]):
-    """Option type for a range FIRST-LAST of teacher numbers, both included; converts the text to a pair of integers."""
+    """Option type for a range FIRST-LAST of teachers, which converts the text to (first, last), both included."""
 
     name = "first-last"
 
@@ -69,9 +70,10 @@ class TeacherRange(click.ParamType[tuple[int, int]]):
 
 
 class StageCommand(click.Command):
-    """Command that raises PatebenchError if a single-valued option is repeated or an output would overwrite an input.
+    """Command that checks options before it runs.
 
-    It also raises PatebenchError if two outputs are the same file.
+    PatebenchError is raised if a single-valued option is repeated, if an output would overwrite an input, or if two
+    outputs are the same file.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -107,9 +109,9 @@ def stage_command(
     """Return the command that calls `run`, named after the module of `run`, with the docstring of `run` as its help.
 
     The options of the command are the arguments of `run`, followed by `options`. An argument with the annotation
-    `Annotated[int, "Number of shards."]` becomes an option with this type and help text; a click type as third entry
-    replaces the type. An option of a `Sequence` type may be repeated. An `OutputFile` must not be a file that another
-    option names. An argument of a `Parameters` class becomes one option per field. An argument `seed: int` becomes the
+    `Annotated[int, "Number of shards."]` becomes an option with this type and help text; a click type in the annotation
+    replaces the type. An option of a `Sequence` type may be repeated. An `OutputFile` must differ from the files of all
+    other options. An argument of a `Parameters` class becomes one option per field. An argument `seed: int` becomes the
     options `--seed` and `--stream`.
     """
     declared: list[click.Parameter] = []
@@ -136,7 +138,7 @@ def stage_command(
 
 
 def _declared_option(name: str, hint: Any, default: Any) -> click.Option:
-    """Return the option for the argument `name` of a stage, which has the annotation `hint` and the value `default`."""
+    """Return the option for the argument `name` of a stage; `hint` is the annotation, `default` the default value."""
     annotation, *details = get_args(hint)
     help = next(detail for detail in details if isinstance(detail, str))
     kind, several = _option_type(hint)
@@ -168,7 +170,10 @@ def _take_parameters(arguments: dict[str, Any], model: type[Parameters], needed:
 
 
 def _option(key: str, field: FieldInfo, needed: bool) -> click.Option:
-    """Return the option for the field `key` of a `Parameters` class; required if `needed` and without a default."""
+    """Return the option for the field `key` of a `Parameters` class.
+
+    The option is required if `needed` is True and the field has no default value.
+    """
     kind, several = _option_type(field.annotation)
     names = [_argument_name(key), f"--{option_name(key)}" + (f"/--no-{option_name(key)}" if kind is bool else "")]
     default = "" if field.is_required() or field.default in (None, (), False) else f" [default: {field.default}]"
@@ -180,7 +185,7 @@ def _option(key: str, field: FieldInfo, needed: bool) -> click.Option:
 
 
 def _argument_name(key: str) -> str:
-    """Return the name under which click passes the value of the field `key`; a prefix avoids equal names."""
+    """Return the name under which click passes the value of the field `key`; a prefix avoids clashes of names."""
     return f"parameter_{key}"
 
 
@@ -223,7 +228,10 @@ def _threads_option(set_threads: Callable[[int], None], default: Any = 1, shown:
 
 
 def unique_pairs(ctx: click.Context, param: click.Parameter, value: Any) -> dict[str, Any]:
-    """Return `value`, the (key, value) pairs of an option, as a mapping; raise PatebenchError if a key is repeated."""
+    """Return the (key, value) pairs in `value` as a mapping; raise PatebenchError if a key is repeated.
+
+    This is a callback of click for options of the type `Assignment`.
+    """
     names = [name for name, _ in value]
     for name in names:
         if names.count(name) > 1:
@@ -243,7 +251,7 @@ def file_in_home(home: Path, name: str) -> Path:
 
 
 def show_on_terminal(content: Any) -> None:
-    """Print a text or a table; a table is as wide as the terminal, or 120 columns if the output is no terminal."""
+    """Print a text or a table; tables are as wide as the terminal, or 120 columns if the output is not a terminal."""
     if isinstance(content, str):
         click.echo(content)
         return
@@ -253,7 +261,7 @@ def show_on_terminal(content: Any) -> None:
 
 
 def table_of(headings: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", numbers: int = 0) -> "Table":
-    """Return a table for `show_on_terminal`; its last `numbers` columns are right-aligned."""
+    """Return a table for `show_on_terminal`, in which the last `numbers` columns are right-aligned."""
     from rich import box
     from rich.table import Table
 
@@ -266,11 +274,11 @@ def table_of(headings: Sequence[str], rows: Iterable[Sequence[str]], *, title: s
     return table
 
 
-#: Folder of the repository's files, which are not part of the installed package.
+#: Option for the folder with files of the repository that are not part of the installed package.
 home_option = click.Option(["--home"], type=FILE, default=".", help="Folder of the Snakefile.")
 
 _log = click.Option(
-    ["--log"], type=_OUTPUT, expose_value=False, callback=_log_to, is_eager=True, help="Write log lines here."
+    ["--log"], type=_OUTPUT, expose_value=False, callback=_log_to, is_eager=True, help="Write log lines to this file."
 )
 
 #: Option for the number of torch threads of a stage.
@@ -282,13 +290,13 @@ processes = _threads_option(workers.set_processes)
 #: Option for the number of processes of interactive commands, which use all processors by default.
 all_processes = _threads_option(workers.set_processes, workers.available, "all")
 
-#: Random stream of a stage.
+#: Options that select the random stream of a stage.
 seeded = [
     click.Option(["--seed"], type=SEED, required=True, help="Base seed of the experiment."),
     click.Option(["--stream"], required=True, help="Name of the random stream."),
 ]
 
-#: Source of privacy noise: a reproducible random stream, or the operating system for a release.
+#: Options for the source of privacy noise: a reproducible random stream, or the operating system for a release.
 seeded_or_release = [
     click.Option(["--seed"], type=SEED, default=None, help="Base seed of the experiment."),
     click.Option(["--stream"], default=None, help="Name of the random stream."),
@@ -297,19 +305,19 @@ seeded_or_release = [
     ),
 ]
 
-#: Parameters of a mechanism as a mapping.
+#: Option for the parameters of a mechanism, which the command receives as a mapping.
 parameter_values = click.Option(
     ["--parameter", "parameters"], type=Assignment(number=True), multiple=True, callback=unique_pairs,
     help="Parameter of the mechanism, such as sigma=40; --sigma 40 is the same.",
 )  # fmt: skip
 
-#: Name and parameters of a mechanism.
+#: Options for the name and the parameters of a mechanism.
 mechanism = [
     click.Option(["--mechanism"], required=True, help="Name of the mechanism: lnmax, gnmax, …"),
     parameter_values,
 ]
 
-#: Ledger in which a release is entered before it is drawn, and the total budget of one private data set.
+#: Options for the ledger in which a release is entered before it is drawn, and for the total budget of a data set.
 ledgered = [
     click.Option(["--ledger"], type=FILE, help="Folder of the ledgers; a release is entered here before it is drawn."),
     click.Option(

@@ -1,6 +1,6 @@
 """Commands that accept the parameters of a mechanism as options: `--sigma 10` is the same as `--parameter sigma=10`.
 
-The names of these options are read from the mechanisms.
+The names of these options come from the mechanisms, including those of other packages.
 """
 
 import math
@@ -16,7 +16,7 @@ from patebench.mechanisms import MECHANISMS
 class MechanismCommand(StageCommand):
     """Command with an option for each parameter of every mechanism; its function receives the values as `parameters`.
 
-    If the command already has an option with the name of a parameter, that parameter's option is `--mechanism-<name>`.
+    If the command already has an option with the name of a parameter, the parameter's option is `--mechanism-<name>`.
     """
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
@@ -27,7 +27,7 @@ class MechanismCommand(StageCommand):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         lenient = click.Context(self, ignore_unknown_options=True)
         named = self.make_parser(lenient).parse_args(list(args))[0].get("mechanism")
-        if named and not _can_load(named):  # its options are unknown; the command says why it does not load
+        if named and not _can_load(named):  # its options are unknown; the command reports why it cannot be loaded
             ctx.ignore_unknown_options = ctx.allow_extra_args = True
         rest = super().parse_args(ctx, args)
         for word in [word for word in ctx.params if word.startswith(_VALUE)]:
@@ -40,7 +40,7 @@ class MechanismCommand(StageCommand):
 
 
 def _can_load(mechanism_name: str) -> bool:
-    """Return True if the mechanism of this name can be imported; those of other packages may fail."""
+    """Return True if the mechanism can be imported, which may fail for mechanisms of other packages."""
     try:
         MECHANISMS.load(mechanism_name)
     except PatebenchError:
@@ -48,12 +48,15 @@ def _can_load(mechanism_name: str) -> bool:
     return True
 
 
-#: Prefix of the argument names of these options.
+#: Prefix of the argument names of options for parameters.
 _VALUE = "mechanism_parameter_"
 
 
 def _parameter_options(taken_words: set[str]) -> list[click.Option]:
-    """Return one option per parameter name of all mechanisms: --NAME, or --mechanism-NAME if --NAME is taken."""
+    """Return one option per parameter name of all mechanisms.
+
+    The option is --NAME, or --mechanism-NAME if --NAME is in `taken_words`.
+    """
     from patebench.mechanisms.base import limits
 
     owners: dict[str, list[str]] = {}

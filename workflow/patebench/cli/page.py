@@ -33,7 +33,7 @@ def options() -> str:
 
 
 def _commands() -> list[tuple[str, click.Command]]:
-    """Return all commands with their names, in the order of the help."""
+    """Return all commands with their names, in the order of the help; `audit --adjacency` counts as a command."""
     context = click.Context(cli, info_name="patebench")
     commands = [(name, command) for name in COMMANDS if (command := cli.get_command(context, name))]
     place = [name for name, _ in commands].index("audit") + 1
@@ -60,7 +60,7 @@ def _section(name: str, command: click.Command, level: int) -> str:
 
 
 def _rows(command: click.Command, context: click.Context) -> Iterator[str]:
-    """Yield one table row in Markdown per option of `command`, except for options that set parameters of mechanisms."""
+    """Yield one Markdown table row per option of `command`, without the options that set parameters of mechanisms."""
     for option in command.params:
         record = option.get_help_record(context)
         if record and isinstance(option, click.Option):
