@@ -217,7 +217,7 @@ def calibrate(
     Parameters
     ----------
     mechanism : see `patebench.api`
-    classes, teachers : needed if the privacy cost of the mechanism depends on these numbers
+    classes, teachers : needed if the privacy cost depends on these numbers
     release : use bounds for the discrete noise of `label(…, release=True)` instead of continuous noise
 
     Returns

@@ -124,8 +124,7 @@ def check_in_place(source: Artefact) -> None:
 
     `source` stores the digests of a partition and a pool. These are compared with the files partition.npz and pool.npz
     in the folder of `source` or the nearest parent folder. The digest of votes.npz is also compared with the digest in
-    ensemble.json of the same folder. Missing and damaged files are not compared, and nothing is compared with votes
-    that were read from a table.
+    ensemble.json of the same folder. Missing and damaged files, and votes from a table, are not compared.
     """
     summary = source.path.parent / "ensemble.json"
     described: object = source.digest
@@ -233,7 +232,7 @@ def votes_of(source: Artefact) -> Votes:
 def protects_labels_only(source: Artefact) -> bool:
     """Return True if `source` protects only the label of each record (label differential privacy).
 
-    `source` is a PARTITION, or an artefact that stores the metadata of a partition.
+    `source` is a PARTITION or an artefact made with a partition.
     """
     return source.meta.get("protects") == [Change.LABEL]
 
@@ -242,8 +241,7 @@ def check_pool_protection(pool: Artefact, partition: Artefact | None = None, *, 
     """Raise ArtefactError if the pool and the other inputs differ in what is private: whole samples, or only labels.
 
     With label privacy, the pool consists of samples with private labels. Such a pool is allowed only if `partition`
-    protects only labels or if `labels_only` is True. If `labels_only` is True, the trained model protects only labels,
-    and no other pool is allowed.
+    protects only labels or `labels_only` is True. If `labels_only` is True, no other pool is allowed.
     """
     drawn = (pool.meta["split"] or {}).get("protects") is not None
     if drawn and not (labels_only or (partition is not None and protects_labels_only(partition))):
@@ -299,7 +297,7 @@ def voting_facts(chunk: Artefact) -> dict[str, Any]:
 
     If teachers are not trained, each record votes for its own label, on queries that public features determine.
     `neighbours` is the number of nearest queries on which each record votes. It is None if each record votes on one
-    query or, with weights, on all queries. The key `weighted` exists, with the value True, if votes have weights.
+    query or, with weights, on all queries. The key `weighted` (True) exists only if votes have weights.
     """
     model = chunk.meta["model"]
     if model not in MODELS or not on_queries(model):
@@ -350,8 +348,7 @@ class Selected:
     def read(cls, paths: Sequence[Path], votes: Artefact) -> "Selected":
         """Return the queries in the QUERIES files `paths` of successive rounds, which are among the queries of `votes`.
 
-        If `votes` contains rounds, `paths` must be the files of the last rounds. Raises ArtefactError if files do not
-        belong together.
+        If `votes` contains rounds, `paths` must be the files of the last rounds.
         """
         files = [read_arrays(path, QUERIES) for path in paths]
         for file in files:

@@ -79,8 +79,7 @@ def training_slug(path: Path, content: Facts) -> str:
 def ensemble_slug(path: Path, summary: Facts) -> str:
     """Return the slug of an ensemble: numbers of teachers and selected queries, partition and training.
 
-    For imported votes, the slug contains the name of the votes in place of queries and training. `summary` is the
-    content of the file ensemble.json.
+    For imported votes, the name of the votes replaces queries and training. `summary` is the content of ensemble.json.
     """
     facts, queries = select_entries(path, summary, ("teachers", "partition")), ("queries", summary.get("queries"))
     if summary.get("imported"):

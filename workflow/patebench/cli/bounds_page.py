@@ -15,8 +15,7 @@ from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import Mechanism, make_mechanism
 from patebench.reporting.wording import in_words
 
-#: Suffix of accountants that bound the privacy loss of each teacher over all queries; others add up the losses of the
-#: worst teacher of each query.
+#: Suffix of accountants that bound the loss of each teacher over all queries, not of the worst teacher of each query.
 _PER_TEACHER = "-per-teacher"
 _TEACHERS, _QUERIES, _CLASSES, _DELTA = 60, 5, 3, 1e-5
 
@@ -76,10 +75,7 @@ def _cells(mechanism: Mechanism) -> Iterator[str]:
 
 
 def _example_bounds(mechanism: Mechanism, discrete: bool) -> list[Bound]:
-    """Return the bounds for example votes.
-
-    If `discrete` is True, the bounds are for discrete noise. If discrete noise is not supported, there are none.
-    """
+    """Return the bounds for example votes, with discrete noise if `discrete` is True; [] if it is not supported."""
     try:
         return mechanism.bounds(_example_votes(mechanism), [_QUERIES], _DELTA, discrete=discrete)
     except PatebenchError:

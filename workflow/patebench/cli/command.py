@@ -23,7 +23,7 @@ from patebench.core.spelling import LEDGER_VARIABLES
 if TYPE_CHECKING:
     from rich.table import Table
 
-#: Option types for files; output files have a type object of their own, so that they can be distinguished.
+#: Option types for input and output files, which are told apart by identity.
 FILE, _OUTPUT = click.Path(path_type=Path), click.Path(path_type=Path)
 #: Annotation of a stage's argument for a file that the stage writes.
 OutputFile = Annotated[Path, _OUTPUT]
@@ -228,10 +228,7 @@ def _threads_option(set_threads: Callable[[int], None], default: Any = 1, shown:
 
 
 def unique_pairs(ctx: click.Context, param: click.Parameter, value: Any) -> dict[str, Any]:
-    """Return the (key, value) pairs in `value` as a mapping; raise PatebenchError if a key is repeated.
-
-    This is a callback of click for options of the type `Assignment`.
-    """
+    """Return the (key, value) pairs in `value` as a mapping; raise PatebenchError if a key is repeated."""
     names = [name for name, _ in value]
     for name in names:
         if names.count(name) > 1:
@@ -274,7 +271,7 @@ def table_of(headings: Sequence[str], rows: Iterable[Sequence[str]], *, title: s
     return table
 
 
-#: Option for the folder with files of the repository that are not part of the installed package.
+#: Option for the folder of repository files, which are not part of the installed package.
 home_option = click.Option(["--home"], type=FILE, default=".", help="Folder of the Snakefile.")
 
 _log = click.Option(
@@ -290,13 +287,13 @@ processes = _threads_option(workers.set_processes)
 #: Option for the number of processes of interactive commands, which use all processors by default.
 all_processes = _threads_option(workers.set_processes, workers.available, "all")
 
-#: Options that select the random stream of a stage.
+#: Options for the random stream of a stage.
 seeded = [
     click.Option(["--seed"], type=SEED, required=True, help="Base seed of the experiment."),
     click.Option(["--stream"], required=True, help="Name of the random stream."),
 ]
 
-#: Options for the source of privacy noise: a reproducible random stream, or the operating system for a release.
+#: Options for the source of noise: a reproducible random stream, or the operating system for a release.
 seeded_or_release = [
     click.Option(["--seed"], type=SEED, default=None, help="Base seed of the experiment."),
     click.Option(["--stream"], default=None, help="Name of the random stream."),
@@ -305,7 +302,7 @@ seeded_or_release = [
     ),
 ]
 
-#: Option for the parameters of a mechanism, which the command receives as a mapping.
+#: Option for the parameters of a mechanism, passed on as a mapping.
 parameter_values = click.Option(
     ["--parameter", "parameters"], type=Assignment(number=True), multiple=True, callback=unique_pairs,
     help="Parameter of the mechanism, such as sigma=40; --sigma 40 is the same.",
@@ -317,7 +314,7 @@ mechanism = [
     parameter_values,
 ]
 
-#: Options for the ledger in which a release is entered before it is drawn, and for the total budget of a data set.
+#: Options for the ledger that registers releases, and for the total budget of a data set.
 ledgered = [
     click.Option(["--ledger"], type=FILE, help="Folder of the ledgers; a release is entered here before it is drawn."),
     click.Option(

@@ -1,6 +1,6 @@
 """Commands that accept the parameters of a mechanism as options: `--sigma 10` is the same as `--parameter sigma=10`.
 
-The names of these options come from the mechanisms, including those of other packages.
+The names of these options come from the mechanisms.
 """
 
 import math

@@ -20,8 +20,8 @@ SOURCE = Files(
 )
 CLASS_NAMES = ("<=50K", ">50K")
 
-#: Columns in the order of the file, with the values of each categorical column. Columns without values are numeric,
-#: except for the unused column education.
+#: Columns in the order of the file, with the values of each categorical column; columns without values are numeric or
+#: unused.
 _LINES = """
 age:
 workclass: Private, Self-emp-not-inc, Self-emp-inc, Federal-gov, Local-gov, State-gov, Without-pay, Never-worked

@@ -81,10 +81,7 @@ class LabelledSamples:
         return len(self.y)
 
     def where(self, mask: NDArray[np.bool_]) -> Self:
-        """Return the samples where `mask` (samples,) is True.
-
-        If `rows` is None, the rows of the returned samples are their positions before the selection.
-        """
+        """Return the samples where `mask` (samples,) is True; if `rows` is None, original positions become the rows."""
         rows = np.flatnonzero(mask) if self.rows is None else self.rows[mask]
         owners = None if self.owners is None else self.owners[mask]
         return replace(self, x=self.x[mask], y=self.y[mask], rows=rows, owners=owners)

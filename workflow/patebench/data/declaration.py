@@ -179,7 +179,7 @@ class TableDeclaration(Declaration):
 
 
 class ImageParameters(Declaration):
-    """Settings to resize images to one size and to put a background behind transparent pixels."""
+    """Settings to resize images and to fill transparent pixels."""
 
     size: tuple[_Side, _Side] | None = Field(
         None,

@@ -39,9 +39,9 @@ def order_by_content(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.intp]:
     """Return the positions (samples,) that sort samples by a hash of their content, independently of their labels.
 
     Use this order if only labels are private, since the order in which a loader returns samples may reveal labels.
-    `arrays` are the arrays of a data set. The hashed content is `arrays["images"]` if it exists, since `arrays["x"]`
-    then contains features of these images. Otherwise, it is `arrays["x"]`. Raises PatebenchError for identical samples,
-    because their order could depend on the labels.
+    `arrays` are the arrays of a data set. The hashed content is `arrays["images"]` if it exists, because `arrays["x"]`
+    then contains features, and otherwise `arrays["x"]`. Raises PatebenchError for identical samples, because their
+    order could depend on the labels.
     """
     hashes = hash_samples(arrays.get("images", arrays["x"]))
     order = np.argsort(hashes, kind="stable")
@@ -87,8 +87,7 @@ def check_shift(shift: str, shape: tuple[int, ...]) -> None:
 def shift_images(x: NDArray[Any], shift: str | None) -> NDArray[Any]:
     """Return the images `x` after the transformation named `shift` in `SHIFTS`, or unchanged if `shift` is None.
 
-    Experiments shift the pool to give public images another distribution than private images. Raises PatebenchError if
-    `x` is a table and `shift` is not None.
+    A shifted pool has another distribution than the private images. Raises PatebenchError if a table would be shifted.
     """
     if shift is None:
         return x

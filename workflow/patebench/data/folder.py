@@ -90,8 +90,7 @@ def load(
     ----------
     root, download : ignored; relative paths start from the working directory.
     private, public : folders of the private and of the public images, each with one folder per class.
-    index : in place of both folders, a .csv or .tsv file with the columns path, label, part (private or public) and, if
-        known, owner.
+    index : a .csv or .tsv file with the columns path, label, part (private or public) and, if known, owner.
     images : size, resizing and background, as `ImageParameters`, a mapping or JSON text.
     class_names : the classes; by default the classes of the public images, in alphabetical order.
 
@@ -100,7 +99,7 @@ def load(
     ArtefactError
         For an invalid file; one error names all unreadable images.
     PatebenchError
-        If `images` is invalid, or unless the images are given by both folders or by an index.
+        If `images` is invalid, or if the images are not given by either both folders or `index`.
     """
     parameters, notes = ImageParameters.read(images, "images"), list[str]()
     private_images, public_images, names = _list_images(private, public, index, class_names, notes)

@@ -22,7 +22,7 @@ from patebench.data.dataset import OWN_DATA, Dataset, LabelledSamples
 
 #: Names of the arrays that are read.
 ARRAYS = ("x", "y", "row", "owner", "class_names")
-#: Possible numbers of channels of an image.
+#: Numbers of channels.
 CHANNELS = range(1, 5)
 
 Arrays = dict[str, NDArray[Any]]

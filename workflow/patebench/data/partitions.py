@@ -301,9 +301,8 @@ def _swap_conflicts(
 ) -> NDArray[Any]:
     """Return a copy of `slots` (samples,), the teacher of each sample, in which no sample has its teacher's main label.
 
-    `skew` assigns samples of the main label separately, so the share of this label is exact. The teacher of each
-    conflicting sample is swapped with the teacher of a random other sample. `mains` (teachers,) is the main label of
-    each teacher, and `labels` (samples,) the label of each sample.
+    Main labels are assigned separately, in exact numbers. The teacher of each conflicting sample is swapped with that
+    of a random other sample. `mains` (teachers,) and `labels` (samples,) are the labels of teachers and samples.
     """
     slots = slots.copy()
     for label in np.unique(labels):
