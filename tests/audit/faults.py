@@ -236,8 +236,18 @@ def stating(epsilon):
 def half_if_added(sound, votes):
     """Return the sound accountants, with half the ε for added or removed votes in the first accountant."""
     first, *others = sound.accountants(votes)
+    if votes.labels_only:
+        return [first, *others]
     added = replace(first.added, epsilon=lambda T, delta: first.added.epsilon(T, delta) / 2)
     return [replace(first, added=added), *others]
+
+
+def half_of_labels(sound, votes):
+    """Return the sound accountants, with half the ε for replaced labels in the first accountant."""
+    first, *others = sound.accountants(votes)
+    if votes.labels_only:
+        first = replace(first, epsilon=lambda T, delta: sound.accountants(votes)[0].epsilon(T, delta) / 2)
+    return [first, *others]
 
 
 def wrong_order(sound, votes):
@@ -545,6 +555,7 @@ TABLES = {
 
 WEIGHTS_ARE_WRONG = {
     "half the ε of added votes": weighted(accountants=half_if_added),
+    "half the ε of labels": weighted(accountants=half_of_labels),
     "clipped after counting": weighted(counts=lambda sound, votes: np.clip(votes.counts, -UNIT, UNIT)),
     "any length": weighted(counts=lambda sound, votes: votes.counts),
     "any length, unsaid": weighted(released=as_if(lambda rows: rows, k=1e6)),

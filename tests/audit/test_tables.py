@@ -13,6 +13,7 @@ from patebench.audit.runs import AuditSetting
 from patebench.audit.table_audit import TableAudit, least_epsilon, table_pairs, weighted_pairs
 from patebench.audit.verdict import run_audit
 from patebench.core import seeds
+from patebench.core.bound import Adjacency
 from patebench.mechanisms.base import make_mechanism
 from patebench.mechanisms.noise import Gaussian, Laplace
 from patebench.mechanisms.sparse_argmax import SparseGNMax
@@ -48,6 +49,18 @@ def test_worlds_of_weighted_votes_differ_in_one_teacher_by_up_to_the_largest_dis
     assert longer == {False, True}
     apart = [np.square(mechanism.counts(world.here) - mechanism.counts(world.there)).sum() for world in found]
     assert 0.999 * 4 * k * UNIT**2 < max(apart) <= 4 * k * UNIT**2
+
+
+def test_the_epsilon_of_a_replaced_label_is_nearly_reached_by_a_pair():
+    streams = partial(seeds.generator, 0, "tables")
+    setting = AuditSetting("sparse-gnmax", SparseGNMax(1, 3.0), 4, 3, DELTA, 1000, 0.99, streams)
+    assert TableAudit(**vars(setting)).label_pairs(5) == []
+    audit = TableAudit(**vars(setting)).with_weights()
+    for pair in audit.label_pairs(5):
+        (stated,) = (each for each in audit.mechanism.bounds(pair.padded(9), [9], DELTA) if each.accountant == "gdp")
+        assert stated.adjacency == Adjacency.REPLACE_LABEL
+        assert 0.999 * stated.epsilon <= audit.exact(pair) <= stated.epsilon
+    assert len(audit.label_pairs(5)) == 2
 
 
 def test_epsilon_of_gaussian_cells_is_that_of_their_distance():

@@ -5,7 +5,8 @@ on more queries than the mechanism counts. The event of the audit depends on one
 noisy counts. The weight of a cell is its true count on D minus its true count on D′.
 
 Votes with weights have other bounds, so they are audited separately. On D′, one teacher's vector of weights is negated,
-added to another class, or left out; in some pairs it is longer than the mechanism allows.
+added to another class, or left out; in some pairs it is longer than the mechanism allows. If it is added to another
+class, the pair is also a test of the ε of a label whose sample is public.
 
 In addition, residuals (released minus true counts) must have the stated noise distribution and be independent between
 cells and between releases.
@@ -88,7 +89,8 @@ class VotePair:
         weighted, matrix, more = self.here.weighted, self.here.matrix, ((0, 0), (0, queries - self.here.queries))
         if weighted is not None:
             wider = replace(weighted, weights=np.pad(weighted.weights, more))
-            return Votes.from_weights(wider, self.here.teachers, self.here.classes)
+            votes = Votes.from_weights(wider, self.here.teachers, self.here.classes)
+            return replace(votes, labels_only=self.here.labels_only)
         assert matrix is not None
         return Votes.of(np.pad(matrix, more, constant_values=ABSTAINED), self.here.classes, abstentions=True)
 
@@ -124,6 +126,12 @@ def _votes_of_first(votes: Votes) -> NDArray[np.integer]:
         return weighted.labels[weighted.teachers == 0]
     assert matrix is not None
     return matrix[0]
+
+
+def _weights(votes: Votes) -> NDArray[np.integer]:
+    """Return the vectors of weights (vectors, queries) of `votes`, which have weights."""
+    assert votes.weighted is not None
+    return votes.weighted.weights
 
 
 def table_pairs(teachers: int, classes: int, queries: int, k: int) -> list[VotePair]:
@@ -241,6 +249,24 @@ class TableAudit(AuditSetting):
         """Return the audited pairs of votes D and D′, on at most `queries` queries."""
         create = weighted_pairs if self.weighted else table_pairs
         return create(self.drawn_teachers, self.classes, self._limit_queries(queries), int(self.mechanism.k))
+
+    def label_pairs(self, queries: int) -> list[VotePair]:
+        """Return those `vote_pairs` of votes with weights that differ in labels only, as votes on public samples.
+
+        The result is [] for votes without weights, where a replaced label changes as many counts as a replaced record,
+        and if no theorem covers labels.
+        """
+        if not (self.weighted and self.mechanism.labels):
+            return []
+        return [
+            VotePair(
+                f"{pair.words}, public samples",
+                replace(pair.here, labels_only=True),
+                replace(pair.there, labels_only=True),
+            )
+            for pair in self.vote_pairs(queries)
+            if np.array_equal(_weights(pair.here), _weights(pair.there))
+        ]
 
     def _agreements(self, queries: int) -> list[VotePair]:
         if self.weighted:

@@ -253,7 +253,13 @@ def _audit_tables(tables: TableAudit, queries: int, *, sound: bool) -> Finding:
             if pair.removal:
                 yield from _violated_if_added(bound, here, pair.first_query)
 
-    stated = _worst_of_each(stated_for(worst), *map(stated_for, vote_pairs))
+    # The ε of a replaced label is compared with the exact ε of such a pair.
+    of_labels = [
+        Stated(bound, tables.exact(pair), pair.first_query, sound)
+        for pair in tables.label_pairs(queries)
+        for bound in tables.mechanism.bounds(pair.padded(queries), [queries], tables.delta)
+    ]
+    stated = _worst_of_each(stated_for(worst), *map(stated_for, vote_pairs), of_labels)
     return Finding(queries, worst.first_query, exact[worst.words], sampled, stated, discrete)
 
 
