@@ -39,7 +39,7 @@ class Settings:
     hint_clip : bound on the norm of a teacher's hints, if the form releases hints
     temperature : temperature at which outputs are softened
     weighted : True to weight a teacher's contribution by its confidence
-    samples : number of samples of the pool, from the first, on which the student is trained; None for all
+    samples : number of samples on which the student is trained, the first of the pool; None for all
     learning_rate : maximum of the one-cycle learning rate
     """
 
@@ -87,7 +87,7 @@ class Form(ABC):
     def gradients(
         self, student: PetdlStudent, knowledge: Knowledge, settings: Settings, rng: torch.Generator
     ) -> tuple[Backward, Backward]:
-        """Return two functions that set the gradients of `student` for a batch: for hint learning and for distillation.
+        """Return two functions that set the gradients of `student` for a batch, in hint learning and in distillation.
 
         Both functions take the samples of the batch and their positions in the pool. `knowledge` contains the teachers'
         outputs, and `rng` draws all noise.
@@ -100,7 +100,7 @@ class Form(ABC):
     def release(self, vectors: Tensor, summand: Summand, settings: Settings, rng: torch.Generator) -> Tensor | None:
         """Return the noisy sum over teachers of `vectors` (teachers, features), computed as in training, for audits.
 
-        `summand` is the kind of the vectors; `rng` draws the noise. Returns None if the form releases no sums of
+        `summand` is the kind of `vectors`; `rng` draws the noise. Returns None if the form releases no sums of
         vectors.
         """
         return None
@@ -182,7 +182,7 @@ class Form(ABC):
         return replace(settings, noise=noise_for(options["epsilon"], self.releases(settings, used), options["delta"]))
 
     def bound(self, settings: Settings, delta: float) -> Bound:
-        """Return the bound on the ε of all releases together at `delta`.
+        """Return the bound at `delta` on the ε of all noisy sums that a training with `settings` releases.
 
         The bound is not publishable, because the noise is drawn from a seed and can therefore be reproduced.
         """

@@ -68,8 +68,8 @@ def per_teacher(output: Tensor, output_gradients: Tensor, parameters: Sequence[n
     """Return the gradient of each teacher's loss, as one tensor (teachers, …) per parameter in `parameters`.
 
     `output` (samples, …) is the output of the student, and `output_gradients` (teachers, samples, …) the gradients of
-    the teachers' losses with respect to it. The forward pass is the same for all teachers, so only backpropagation is
-    repeated, for as many teachers at once as memory allows.
+    the teachers' losses with respect to `output`. The forward pass is the same for all teachers. Only backpropagation
+    is repeated, for as many teachers at once as memory allows.
     """
     at_once = max(1, _AT_ONCE // len(output))
     parts = [

@@ -20,7 +20,7 @@ from patebench.petdl.student import Knowledge, PetdlStudent
 
 
 class NoisyKnowledge(Form):
-    """Form that releases noisy sums of the teachers' clipped outputs and, if used, of their hints: one per sample."""
+    """Form that releases, per sample, noisy sums of the teachers' clipped outputs and, if used, of their hints."""
 
     defaults = Settings(noise=20.0, hint_epochs=0, distillation_epochs=100, batch=64)
     kind = Kind.WORST_CASE
@@ -74,7 +74,7 @@ class NoisyKnowledge(Form):
 
 
 def nearest_distribution(vectors: Tensor) -> Tensor:
-    """Return, for each of `vectors` (…, classes), the probability distribution with the smallest Euclidean distance.
+    """Return the probability distribution with the smallest Euclidean distance to each of `vectors` (…, classes).
 
     The same number is subtracted from all entries of a vector, and negative results are set to 0 (Held, Wolfe, Crowder
     1974).

@@ -24,7 +24,7 @@ _ROUNDING = 1e-14
 class Summand(Enum):
     """Kind of vector that each teacher contributes to a noisy sum; it determines the sensitivity of the sum.
 
-    The value is the squared L2 sensitivity for clipping norm 1, if the vector of one teacher is replaced.
+    The enum value is the squared L2 sensitivity for clipping norm 1 if the vector of one teacher is replaced.
     """
 
     VECTOR = 4.0  # of any sign
@@ -45,7 +45,10 @@ def mu(noise: float, releases: dict[Summand, int]) -> float:
 
 
 def epsilon(noise: float, releases: dict[Summand, int], delta: float) -> float:
-    """Return the ε of all noisy sums together at `delta`, rounded up; `noise` and `releases` are as in `mu`."""
+    """Return the ε of all noisy sums together at `delta`, rounded up.
+
+    `noise` is the standard deviation divided by the clipping norm. `releases` maps kinds of vector to numbers of sums.
+    """
     return gaussian_dp(mu(noise, releases), delta)
 
 

@@ -48,15 +48,18 @@ class Knowledge:
         return Knowledge(self.probabilities.to(device), None if self.hints is None else self.hints.to(device))
 
     def softened(self, temperature: float, rows: Tensor) -> Tensor:
-        """Return softmax(ln(probabilities) / `temperature`) for the samples at `rows`, (teachers, rows, classes)."""
+        """Return softmax(ln(probabilities) / `temperature`) of the samples at positions `rows`.
+
+        The result has the shape (teachers, rows, classes).
+        """
         return (self.probabilities[:, rows].clamp_min(_LEAST).log() / temperature).softmax(2)
 
     def confidence(self, rows: Tensor) -> Tensor:
-        """Return the largest class probability of each teacher, (teachers, rows), for each sample at `rows`."""
+        """Return each teacher's largest class probability for the samples at positions `rows`: (teachers, rows)."""
         return self.probabilities[:, rows].amax(2)
 
     def hints_of(self, rows: Tensor) -> Tensor:
-        """Return the hints for the samples at `rows`, (teachers, rows, features)."""
+        """Return the hints for the samples at positions `rows`: (teachers, rows, features)."""
         assert self.hints is not None
         return self.hints[:, rows].float()
 
@@ -93,7 +96,7 @@ class PetdlStudent:
         return sum(parameter.numel() for parameter in self.net.parameters())
 
     def hint_weights(self) -> list[nn.Parameter]:
-        """Return the weights that are trained in hint learning: those up to the guided layer, and the regressor's."""
+        """Return the weights trained in hint learning: of the layers up to the guided layer, and of the regressor."""
         return [*self.hint_layers.parameters(), *self.regressor.parameters()]
 
     def weights(self) -> list[nn.Parameter]:

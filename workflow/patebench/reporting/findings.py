@@ -107,7 +107,7 @@ def _best_students(students: pd.DataFrame) -> Iterator[str]:
 
 
 def _private_models(models: pd.DataFrame) -> Iterator[str]:
-    """Yield, for each data set (at most `_MOST`), a sentence on its best private model (see `most_accurate`).
+    """Yield, for each of at most `_MOST` data sets, a sentence on the best private model (see `most_accurate`).
 
     Only models with a worst-case ε are considered.
     """
@@ -121,7 +121,7 @@ def _private_models(models: pd.DataFrame) -> Iterator[str]:
 
 
 def _uncovered_classes(students: pd.DataFrame) -> Iterator[str]:
-    """Yield, for each data set (at most `_MOST`), a sentence that names the classes missing among released labels.
+    """Yield, for each of at most `_MOST` data sets, a sentence that names the classes missing among released labels.
 
     A class is missing if one or more sets of released labels do not contain it. Data sets without missing classes are
     left out.
@@ -142,7 +142,7 @@ def _uncovered_classes(students: pd.DataFrame) -> Iterator[str]:
 
 
 def _public_alone(bits: pd.DataFrame) -> Iterator[str]:
-    """Yield, for each data set (at most `_MOST`), a sentence on the accuracy that is possible without private data.
+    """Yield, for each of at most `_MOST` data sets, a sentence on the accuracy that is possible without private data.
 
     This is the best accuracy at ε = 0 if each cluster of public data gets its most frequent true label.
     """
@@ -170,7 +170,7 @@ def _short_otherwise(numbers: float) -> str:
 
 
 def _papers(papers: pd.DataFrame, verdicts: pd.DataFrame | None) -> Iterator[str]:
-    """Yield a sentence on the numbers printed in papers: how many this run measured, and how many have each verdict.
+    """Yield a sentence on the numbers printed in papers: how many have a measurement, and how many have each verdict.
 
     `papers` and `verdicts` are the tables with these names.
     """
@@ -190,7 +190,7 @@ def _papers(papers: pd.DataFrame, verdicts: pd.DataFrame | None) -> Iterator[str
 
 
 def _proofs(audit: pd.DataFrame) -> Iterator[str]:
-    """Yield a sentence on how many proven bounds on ε the audits tested, and how many they contradicted.
+    """Yield a sentence on how many proven bounds on ε were tested by audits, and how many of these were contradicted.
 
     If the code of a mechanism does not match its specification, a second sentence names the mechanism.
     """

@@ -220,7 +220,7 @@ def records_of(records: Iterable[tuple[Path, dict[str, Any]]]) -> Records:
 def over_seeds(
     frame: "pd.DataFrame", by: Sequence[str], values: Sequence[str], **further: tuple[str, Any]
 ) -> "pd.DataFrame":
-    """Return mean and sample standard deviation over the seeds, one row per combination of the columns `by`.
+    """Return one row per setting, with mean and sample standard deviation of `values` over the seeds.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ def over_seeds(
     Returns
     -------
     Frame with the columns `by`, `seeds` (the number of seeds), `<value>_mean` and `<value>_std` for each of `values`,
-    and the columns of `further`. The deviation of a single seed is NaN. A column of recalls has a mean only
+    and the columns of `further`. The deviation of a single seed is NaN. Recalls by class have a mean only
     (`mean_recall`).
     """
     import numpy as np
@@ -276,9 +276,9 @@ def deviation(values: Any) -> Any:
 
 
 def means_and_deviations(values: Sequence[str]) -> list[str]:
-    """Return the names of the columns that `over_seeds` adds for `values`: `<value>_mean` and `<value>_std` for each.
+    """Return the column names that `over_seeds` computes for `values`: `<value>_mean` and `<value>_std` for each.
 
-    A column of recalls has a mean only.
+    Recalls by class have a mean only.
     """
     kinds = {value: ("mean",) if "recall" in value else ("mean", "std") for value in values}
     return [f"{value}_{what}" for value in values for what in kinds[value]]

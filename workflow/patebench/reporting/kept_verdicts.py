@@ -28,10 +28,10 @@ _FURTHER = ("run", "accuracy_std", "epsilon_std", "answered_std", "seeds")
 
 
 def best_evidence(reference: Path, published: Published) -> pd.DataFrame:
-    """Return, for each value that papers print, its best verdict and the measurement on which the verdict rests.
+    """Return, for each printed value, its best verdict and the measurement on which the verdict rests.
 
-    A value can be measured in several settings and kept runs (runs whose results are stored). The best verdict is the
-    one that comes first in `Verdict`. A value that was not measured has the verdict `not comparable` or `not run`, with
+    A value can be compared with several settings and kept runs (runs whose results are stored). The best verdict is the
+    one that comes first in `Verdict`. A value without a measurement has the verdict `not comparable` or `not run`, with
     the reason.
 
     Parameters
@@ -68,7 +68,7 @@ def read_table(folder: Path, name: str) -> pd.DataFrame:
 
 @lru_cache(maxsize=2)
 def measured_verdicts(reference: Path, published: Published) -> pd.DataFrame:
-    """Return one row per verdict on a published value that a kept run measured, with the run and the setting.
+    """Return one row per comparison of a published value with a kept run, with the verdict, the run and the setting.
 
     A kept run is a run whose results are stored. Verdicts stored in the runs come first. Verdicts computed here from
     other tables of the runs follow. The frame is cached and must not be changed.
@@ -93,9 +93,10 @@ def _select_measured(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _without_evidence(value: Value, kept_datasets: set[str]) -> dict[str, Any]:
-    """Return verdict and reason, as a dictionary, for a published value that no kept run measured.
+    """Return verdict and reason, as a dictionary, for a published value without a measurement in kept (stored) runs.
 
-    `kept_datasets` are the data sets of the kept runs. The reason states whether one of the runs uses the data set.
+    `kept_datasets` are the data sets of the kept runs. If `value` states no reason, the reason is that the runs lack
+    its setting or its data set.
     """
     verdict = Verdict.NOT_COMPARABLE if value.not_comparable else Verdict.NOT_RUN
     lacks = "has this setting" if value.dataset in kept_datasets else f"uses the data set {in_words(value.dataset)}"
@@ -105,7 +106,7 @@ def _without_evidence(value: Value, kept_datasets: set[str]) -> dict[str, Any]:
 
 
 def records_of_tables(reference: Path) -> Records:
-    """Return records of the students and private models in the tables of all kept runs, one per run and setting.
+    """Return one record per run and setting, for students and private models in the tables of all kept (stored) runs.
 
     The tables contain means over the seeds, so accuracies and ε in the records are means too. The additional columns
     `_FURTHER` contain the name of the run, standard deviations and the number of seeds.
@@ -134,7 +135,7 @@ def records_of_tables(reference: Path) -> Records:
 
 
 def _table_rows(reference: Path, name: str) -> pd.DataFrame:
-    """Return the rows of the table `name` of all kept runs in one frame, with the column names that records have."""
+    """Return the rows of the table `name` of all kept (stored) runs in one frame, with columns as in `Records`."""
     frames = [read_table(folder, name).assign(run=folder.name) for folder in kept_runs(reference)]
     rows = pd.concat([frame for frame in frames if len(frame)], ignore_index=True)
     rows.columns = [str(column).removesuffix("_mean") for column in rows.columns]

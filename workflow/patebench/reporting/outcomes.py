@@ -142,11 +142,11 @@ def protects_replaced_record(model: str, partition: object) -> bool:
 
 
 def protects_added_record(model: str, partition: object, single: bool) -> bool:
-    """Return True if the ε in the column `add_or_remove` of an ensemble holds for one added or removed record.
+    """Return True if an ensemble's ε in the column `add_or_remove` protects one added or removed record.
 
-    This requires that `protects_replaced_record` is True, that each teacher is one record (`single`), and that
-    `partition` never adds a new record to the shard of an existing teacher. An added record could otherwise change the
-    teacher's votes in any way.
+    This requires that `protects_replaced_record` is True for `model` and `partition`, that each teacher is one record
+    (`single`), and that `partition` never adds a new record to the shard of an existing teacher. In such a shard, the
+    record could change the teacher's votes in any way.
     """
     return protects_replaced_record(model, partition) and single and Change.ADD not in protected_changes(partition)
 
@@ -172,11 +172,11 @@ def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
 
 
 def data_seen(row: Mapping[Any, Any], uses: object) -> str:
-    """Return the public data, besides the pool, on which a method's encoders were trained, as text; "none" without any.
+    """Return, as text, the public data besides the pool on which a method's encoders were trained; "none" without any.
 
-    A method, described by `row`, can use two encoders. The first computed the samples of the data set if these are
-    features; `features_data` names its training data. The second computes features of the pool; `encoder_data` names
-    its training data. The second encoder counts only if `uses`, the text from `public_use`, contains "features".
+    The method in `row` can use two encoders. `features_data` names the training data of the encoder that made the
+    samples of the data set, if these are features. `encoder_data` names those of the encoder that computes features of
+    the pool; it counts only if `uses`, the text from `public_use`, contains "features".
     """
     encoder = row["encoder_data"] if "features" in str(uses) else ""
     return "; ".join(dict.fromkeys(filter(None, (row["features_data"], encoder)))) or "none"
@@ -200,7 +200,7 @@ def account_of_paper(mechanism: str) -> tuple[str, str] | None:
 def stated_by_paper(bounds: pd.DataFrame) -> "pd.Series[bool]":
     """Return, for each row of `bounds`, True if the bound is computed as in the paper of the mechanism.
 
-    This means that its accountant and conversion are those of the paper (see `account_of_paper`).
+    Such a bound has the accountant and conversion that `account_of_paper` returns.
     """
     known = {name: account_of_paper(name) for name in set(bounds["mechanism"])}
     how = bounds[["mechanism", "accountant", "conversion"]].itertuples(index=False, name=None)
@@ -210,8 +210,8 @@ def stated_by_paper(bounds: pd.DataFrame) -> "pd.Series[bool]":
 def frontier(students: pd.DataFrame) -> "pd.Series[bool]":
     """Return a boolean per student: True if the student is on the Pareto front of its data set and split.
 
-    A student is on the front if every student with the same or a smaller worst-case ε is less accurate. Of students
-    with equal accuracy and ε, only the first is on the front. Students with an infinite ε are never on the front.
+    A student is on the front if every other student with the same or a smaller worst-case ε is less accurate. Of
+    students with equal accuracy and ε, only the first is on the front. Students with an infinite ε are never on it.
     """
     ranked = students.sort_values(["worst_case_epsilon_mean", "accuracy_mean"], ascending=[True, False])
     panels = ranked.groupby(["dataset", "setting"], sort=False)["accuracy_mean"]

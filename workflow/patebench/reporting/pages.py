@@ -208,7 +208,7 @@ def _figure(name: str, svg: str, captions: Path) -> dict[str, Any]:
 def _tables(name: str, frame: pd.DataFrame, captions: Path) -> list[dict[str, Any]]:
     """Return the parts in which the page shows the table `name`, in the form that the page's template needs.
 
-    Most tables have one part. The table of verdicts has two parts per paper: measured numbers, and other numbers.
+    Most tables have one part. The table of verdicts has two parts per paper: numbers with a measurement, and others.
     """
     if name != VERDICTS:
         return [_table(name, frame, captions)]
@@ -292,8 +292,8 @@ def read_caption(path: Path) -> str:
 def caption_of(path: Path, function: Any) -> str:
     """Return the caption of a figure or table as HTML, from the file `path`.
 
-    `function` makes the figure or table. If another package defines it and the file does not exist, the caption is the
-    first paragraph of its docstring. Raises ArtefactError if there is no caption.
+    `function` makes the figure or table. If another package defines `function` and the file does not exist, the
+    caption is the first paragraph of the docstring. Raises ArtefactError if there is no caption.
     """
     outside = function.__module__.partition(".")[0] != "patebench"
     if not outside or path.exists():

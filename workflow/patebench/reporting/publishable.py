@@ -33,7 +33,7 @@ LEDGER = "ledger"
 
 @dataclass(frozen=True, kw_only=True)
 class Student:
-    """Student trained on the `labels` labels that were released for `queries` queries, with its test accuracy."""
+    """Student trained on released labels, with its test accuracy. Of its `queries` queries, `labels` have a label."""
 
     method: str
     model: str
@@ -70,7 +70,7 @@ class Release:
     labels : one class per query, or `NO_ANSWER`.
     facts : metadata of the file of labels.
     bounds : bounds on the ε of the labels.
-    protection : unit that ε protects in addition to one teacher's shard, as text; None to state the shard alone.
+    protection : unit that ε protects in addition to one teacher's shard, as text; None for the shard alone.
     pool : metadata of the public pool.
     students : students that learnt from the labels.
     """

@@ -136,9 +136,9 @@ class Published:
     def with_copies(self, copies: Mapping[str, str]) -> "Published":
         """Return the printed values, extended by values for changed copies of data sets.
 
-        A changed copy is a data set that a user made from a built-in data set. `copies` maps its name to the built-in
-        data set. Each value of the built-in data set is repeated for the copy. Raises PatebenchError for an unknown
-        built-in data set.
+        A changed copy is a data set that a user made from a built-in data set. `copies` maps the copy's name to that of
+        the built-in data set. Each value of the built-in data set is repeated for the copy. Raises PatebenchError for
+        an unknown built-in data set.
         """
         for original in copies.values():
             DATASETS.check(original)
@@ -162,7 +162,7 @@ class Published:
         """Return the number that papers print for `quantity` in one setting, or None if none is printed.
 
         `keys` states the setting by fields of `Value`, such as dataset="mnist". If several papers print the number, the
-        first paper counts, because later papers round it. Raises PatebenchError if the first paper prints different
+        paper listed first counts, because later papers round it. Raises PatebenchError if this paper prints different
         numbers.
         """
         values = self.select(quantity, **keys)
@@ -175,10 +175,11 @@ class Published:
         return numbers.pop() if numbers else None
 
     def points(self, quantity: str, **keys: object) -> list[tuple[Value, float]]:
-        """Return the pairs (ε, accuracy) that papers print in one row of a table whose fields equal `keys`.
+        """Return the pairs of an ε and an accuracy that papers print in the same row of a table.
 
-        `quantity` names the kind of accuracy, such as "student_accuracy". In a pair, ε is a `Value`, and the accuracy
-        is a fraction. A pair that is printed twice, or quoted by another paper, is returned once.
+        A pair contains the ε as a `Value`, whose fields equal `keys`, and the accuracy as a fraction. `quantity` names
+        the kind of accuracy, such as "student_accuracy". A pair that is printed twice, or quoted by another paper, is
+        returned once.
         """
         points: dict[tuple[object, ...], tuple[Value, float]] = {}
         for value in self.select("epsilon", **keys):
@@ -198,8 +199,8 @@ class Published:
     def beside(self, frame: "pd.DataFrame", quantity: str, by: Sequence[str], **keys: object) -> list[float]:
         """Return, for each row of `frame`, the number that papers print for `quantity`; NaN if none is printed.
 
-        A printed number matches a row if its fields equal the row's values in the columns `by`, and the values `keys`.
-        The values `keys` are the same for all rows.
+        A printed number matches a row if its fields `by` equal the row's columns `by`, and its fields named in `keys`
+        have the given values.
         """
         rows = frame[list(by)].to_dict("records")
         values = [self.lookup(quantity, **{str(name): row[name] for name in row}, **keys) for row in rows]
@@ -207,14 +208,15 @@ class Published:
 
 
 def is_accuracy(quantity: str) -> bool:
-    """Return True if `quantity` is an accuracy: a fraction, and larger values are better."""
+    """Return True if `quantity` is an accuracy, that is, a fraction of which larger values are better."""
     return quantity.endswith("accuracy") or quantity == "accuracy_at_epsilon"
 
 
 def read_published(path: Path, copies: Mapping[str, str] | None = None) -> Published:
     """Return the printed values in the CSV file `path`; raise ArtefactError for the first invalid line.
 
-    `copies` maps changed copies of data sets to their originals. Values of an original are repeated for its copies.
+    `copies` maps names of changed copies of data sets to their originals. Values of an original are repeated for its
+    copies.
     """
     try:
         with open(path, encoding="utf-8", newline="") as stream:

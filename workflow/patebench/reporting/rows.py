@@ -37,7 +37,7 @@ class _Form(BaseModel):
 
 
 class Printed(_Form):
-    """ε that a paper prints for the setting of a row."""
+    """ε that a paper prints for the setting of a result."""
 
     paper: str
     row: str = Field(description="Table and row, as `patebench reproduce` names them.")
@@ -45,7 +45,7 @@ class Printed(_Form):
 
 
 class Costs(_Form):
-    """Every known ε of a row: the largest over the seeds, or null if unknown."""
+    """Values of ε for a row: each is the largest over the seeds, or null if unknown."""
 
     reported: list[Printed] = Field(description="Values printed in papers for this setting.")
     recomputed: Epsilon | None = Field(description="ε by the accountant of the method's paper.")
@@ -63,7 +63,7 @@ class Costs(_Form):
 
 
 class Spread(_Form):
-    """Accuracy, a fraction of samples, with its mean, deviation and values over the seeds."""
+    """Accuracy (fraction of samples): mean, standard deviation and values over the seeds."""
 
     mean: float = Field(ge=0, le=1)
     std: float | None = Field(ge=0, description="Sample standard deviation over the seeds; null for one seed.")
@@ -86,7 +86,7 @@ class PublicData(_Form):
 
 
 class Round(_Form):
-    """Round in which queries were selected."""
+    """Round of query selection, with its strategy and number of queries."""
 
     strategy: str
     queries: int = Field(ge=1)
@@ -119,13 +119,13 @@ class Row(_Form):
 
 
 class Rows(_Form):
-    """All rows of a run."""
+    """All results of a run, one `Row` per setting."""
 
     rows: list[Row]
 
 
 def schema() -> dict[str, Any]:
-    """Return the JSON schema (2020-12) of the file of rows: `Rows`, and the file's entries `kind` and `digest`."""
+    """Return the JSON schema (2020-12) of the file `rows.json`: the entries of `Rows`, plus `kind` and `digest`."""
     parts = Rows.model_json_schema()
     digest = {"type": "string", "description": "SHA-256 of the rest of the file."}
     written = {"kind": {"const": "rows"}, "digest": digest, **parts["properties"]}
@@ -293,6 +293,6 @@ def _printed_of_model(published: Published, row: Mapping[Any, Any]) -> list[Valu
 
 
 def _printed_entries(values: Iterable[Value]) -> list[Printed]:
-    """Return the entries of `rows.json` for published values: those of `values` that hold for an original data set."""
+    """Return the entries of `rows.json` for the published `values`, without those for changed copies of data sets."""
     same = (value for value in values if value.copy_of is None)
     return [Printed(paper=value.paper, row=f"{value.table}, {value.row}", epsilon=value.value) for value in same]

@@ -77,7 +77,7 @@ def rank_methods(accuracies: pd.DataFrame) -> Ranks | None:
 
     Returns
     -------
-    The ranks; None with fewer than three methods or two data sets, for which the test is not defined.
+    The ranks; None with fewer than three methods, or fewer than two data sets, for which the test is not defined.
     """
     from scipy.stats import friedmanchisquare, rankdata, studentized_range
 

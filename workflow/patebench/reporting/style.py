@@ -105,8 +105,8 @@ def mechanism_styles() -> dict[str, LineStyle]:
 def line_styles(things: Iterable[Any], fixed: Mapping[Any, LineStyle] | None = None) -> dict[Any, LineStyle]:
     """Return a line style for each of `things`, such as mechanism names.
 
-    If `fixed` contains a thing, its style is taken from there. The remaining things get styles in sorted order, with
-    unused colours if there are any.
+    If `fixed` contains a thing, its style is taken from there. The remaining things get styles in sorted order. They
+    have colours that the fixed styles do not use, if there are any.
     """
     fixed = fixed or {}
     wanted = sorted(set(things))
@@ -190,7 +190,7 @@ def hollow(axis: Axes, x: float, y: float, color: str, marker: str, label: str) 
 
 
 def legend(figure: Figure, entries: Mapping[str, Any]) -> None:
-    """Draw a legend below the panels and enlarge the figure by its height; `entries` maps labels to handles."""
+    """Draw a legend below the panels, and increase the figure's height for it; `entries` maps labels to handles."""
     if not entries:
         return
     widest = 0.65 + 0.07 * max(map(len, entries))  # inches: the handle, and an average width per letter

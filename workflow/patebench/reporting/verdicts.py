@@ -44,8 +44,8 @@ from patebench.reporting.wording import (
 class Verdict(StrEnum):
     """Verdict on a number printed in a paper, from its comparison with the measurement of the run.
 
-    The docstring of the module defines each verdict. If a number has several verdicts, the one that comes first in the
-    order below counts, so a claim that is contradicted in one setting is unsound.
+    The docstring of the module defines each verdict. If a number has several verdicts, the first in the order of
+    definition counts, so a claim that is contradicted in one setting is unsound.
     """
 
     UNSOUND = "unsound"
@@ -80,10 +80,10 @@ NUMBER = ["paper", "table", "row", "column"]
 
 @lru_cache(maxsize=1)
 def verdicts(records: Records, published: Published) -> pd.DataFrame:
-    """Return the verdicts on all printed numbers, one row per number and setting in which the run measured the number.
+    """Return the verdicts on all printed numbers, one row per number and setting in which the run has a measurement.
 
-    The columns are `COLUMNS`. A number that was not measured has one row. A paper is left out if none of its numbers
-    was measured. The frame is cached and must not be changed.
+    The columns are `COLUMNS`. A number without a measurement has one row. A paper is left out if none of its numbers
+    has a measurement. The frame is cached and must not be changed.
     """
     measures = _Measures(records.of_whole_records(), published)
     rows = [
@@ -122,7 +122,7 @@ def count_by_paper(best: pd.DataFrame) -> pd.DataFrame:
 
 
 def compare(quantity: str, published: float, mean: float, deviation: float) -> Verdict:
-    """Return whether the measured `mean` reproduces the number `published`: `REPRODUCED`, `BETTER` or `SHORT`.
+    """Return the verdict on the number `published`, given the measured `mean`: `REPRODUCED`, `BETTER` or `SHORT`.
 
     `deviation` is the standard deviation of the measurements over the seeds, NaN for one seed.
     """
@@ -141,9 +141,9 @@ def at_epsilon(measured: float, printed: float | None) -> bool:
 
 
 def _judge(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
-    """Return the verdicts on the printed number `value`: one per setting that measured it, or one if none did.
+    """Return the verdicts on the printed number `value`: one per setting with a measurement, or one if there is none.
 
-    If `value` belongs to a changed copy of a data set, only measured settings get a verdict: `unsound` if the
+    If `value` belongs to a changed copy of a data set, only settings with a measurement get a verdict: `unsound` if the
     measurement contradicts a claimed ε, otherwise `not comparable`.
     """
     if value.not_comparable:
@@ -198,13 +198,13 @@ _LEARNER = ("model", "recipe")
 
 @dataclass(frozen=True)
 class _Measures:
-    """Measurements of a run. The method `of` returns the measurements of a number that a paper prints."""
+    """Measurements of a run. The method `of` returns those that are compared with a number printed in a paper."""
 
     records: Records
     published: Published
 
     def of(self, value: Value) -> pd.DataFrame:
-        """Return the measurements of the printed number `value` in its setting; no rows if the run has none.
+        """Return the measurements of the run to compare with the printed number `value`; no rows if there are none.
 
         The columns `measured`, `how` and `seed` are the measured number, the setting as text, and the seed.
         """
@@ -238,9 +238,9 @@ class _Measures:
     def _sources(self) -> dict[str, tuple[pd.DataFrame, str, Sequence[str], Sequence[str]]]:
         """Return {quantity: (frame, column, keys, how)}, which states where the measurements of each quantity are.
 
-        `column` of `frame` contains the measured numbers. A printed number is compared with the rows whose columns
-        `keys` equal the fields of the number. The columns `how` describe the setting of a row. Quantities with a method
-        of their own, such as `_petdl`, are left out.
+        The column `column` of `frame` contains the measured numbers. A row is compared with a printed number if its
+        columns `keys` equal the fields of the number. Its columns `how` describe its setting. Quantities that other
+        methods look up, such as `_petdl`, are left out.
         """
         ensembles, students, baselines = self.records.ensembles, self.records.students, self.records.baselines
         labels, all_labels = self.records.of_whole_pool().label_sets, baselines["true_labels"].isna()
@@ -258,7 +258,7 @@ class _Measures:
         }
 
     def _private_model(self, value: Value, system: str) -> pd.DataFrame:
-        """Return the measured accuracies of private models of `system` at the ε that is printed with `value`."""
+        """Return the measured accuracies of private models of `system` at the ε printed with the accuracy `value`."""
         models = self.records.private_models
         models = self._select_printed_epsilon(value, models[models["system"] == system], "epsilon")
         models = models.assign(spent=models["epsilon"])
@@ -275,18 +275,18 @@ class _Measures:
 
     @cached_property
     def _students_with_costs(self) -> pd.DataFrame:
-        """Return one row per student and δ, with the smallest worst-case ε of the student's labels: `worst_case`."""
+        """Return one row per student and δ; `worst_case` is the smallest worst-case ε of the student's labels."""
         by = [*LABEL_SET, "rounds", "queries", "seed", "delta"]
         costs = smallest_epsilon(worst_case_bounds(self.records.bounds), by, "worst_case")
         return self.records.students.merge(costs, on=by[:-1], how="inner")
 
     def _students_at(self, value: Value) -> pd.DataFrame:
-        """Return the measured accuracies of students, of any mechanism, at the ε that is printed with `value`."""
+        """Return the measured accuracies of students, of any mechanism, at the ε printed with the accuracy `value`."""
         frame = self._select_printed_epsilon(value, self._students_with_costs, "worst_case")
         return _rows_of_setting(frame, value, "accuracy", ("dataset",), ("mechanism", "method", "strategy", "model"))
 
     def how_to_run(self, value: Value) -> str:
-        """Return a text that says why the run did not measure `value`, and which command measures it."""
+        """Return a text that says why the run has no measurement for `value`, and which command makes one."""
         lacks = "such setting" if value.dataset in self._datasets else in_words(value.dataset)
         return f"this run has no {lacks}: patebench reproduce {shlex.quote(value.name)}"
 
@@ -356,7 +356,7 @@ Words = tuple[str, ...]
 def _rows_of_setting(
     frame: pd.DataFrame, value: Value, measured: str, keys: Sequence[str], description_columns: Sequence[str]
 ) -> pd.DataFrame:
-    """Return the rows of `frame` that measure the printed number `value`, with columns for the comparison added.
+    """Return the rows of `frame` to compare with the printed number `value`, with columns for the comparison added.
 
     Parameters
     ----------

@@ -77,7 +77,7 @@ def in_text(frame: "pd.DataFrame") -> "pd.DataFrame":
 def recall_in_words(recall: Any) -> str | None:
     """Return a recall by class as text in percent, such as "healthy 98.1, severe 4.5".
 
-    Return None if `recall` is not a mapping, because the recall is unknown.
+    Return None for an unknown recall, which is not a mapping.
     """
     if not isinstance(recall, Mapping):
         return None
@@ -152,7 +152,7 @@ def owners_in_words(partition: object) -> str:
 
 
 def delta_in_words(delta: float) -> str:
-    """Return δ as short text, such as "1e-5", rounded up to six digits."""
+    """Return δ as short text, such as "1e-5"; it is rounded up if it has more than six significant digits."""
     return at_most(delta, 6).replace("e-0", "e-")
 
 
@@ -174,7 +174,10 @@ def epsilon_in_digits(epsilon: float, at_least: bool = False) -> str:
 
 
 def epsilon_in_words(epsilon: float) -> str:
-    """Return an upper bound ε as text for sentences, such as "0.086" or "12.7 (weak)"; rounded up, never 0."""
+    """Return an upper bound ε as text for sentences, such as "0.086", or "12.7 (weak)" above `WEAK`.
+
+    It is rounded up, and never 0.
+    """
     if epsilon < 1e-3:
         return epsilon_in_digits(epsilon)
     if epsilon <= 0.99:

@@ -47,7 +47,7 @@ def _title(name: dict[str, str], frame: pd.DataFrame) -> str:
 
 
 def members(frame: pd.DataFrame, values: Sequence[Any], by: Sequence[str] = FAMILY) -> pd.DataFrame:
-    """Return the rows of `frame` whose columns `by` equal `values`, a tuple in the same order."""
+    """Return the rows of `frame` whose columns `by` equal `values`, with one value per column."""
     return frame[(frame[list(by)] == list(values)).all(axis=1)]
 
 
@@ -126,7 +126,7 @@ def level(axis: Axes, accuracy: float, label: str, deviation: float = math.nan) 
 def accuracy_over(axis: Axes, x_label: str, y_label: str) -> None:
     """Show accuracies on the vertical axis in percent, make the horizontal axis logarithmic, and label both axes.
 
-    The data must be drawn before.
+    Draw the data before the call.
     """
     axis.set_xscale("log")
     logarithmic(axis.xaxis)

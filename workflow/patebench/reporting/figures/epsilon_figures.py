@@ -70,9 +70,8 @@ def _select_panels(bounds: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of `bounds` for the panels that are drawn.
 
     If `bounds` has at most `_MOST` panels, or no worst-case bound, all rows are returned. Otherwise, panels are
-    compared by the distance of their worst-case ε for all queries to 1, on a logarithmic scale. First, the noise
-    setting with the smallest distance is kept for each ensemble, mechanism and δ. Then the `_MOST` panels with the
-    smallest distance are selected.
+    preferred whose worst-case ε for all queries is close to 1, on a logarithmic scale. First, the preferred noise
+    setting is kept for each ensemble, mechanism and δ. Then the `_MOST` preferred panels are selected.
     """
     if len(distinct(bounds, _PANEL)) <= _MOST:
         return bounds
@@ -89,8 +88,8 @@ def _select_lines(bounds: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of `bounds` that `draw_epsilon` draws.
 
     Two kinds of rows are left out. The first are bounds marked as `variant`, whose accountant is a variant of another
-    accountant, for comparison only. The second are bounds that convert a Rényi curve to (ε, δ) by the classic formula,
-    if the same accountant also has a bound by the tight formula.
+    accountant, for comparison only. The second are bounds computed from a Rényi curve by the classic formula, if the
+    same accountant also has a bound by the tight formula.
     """
     tight = bounds["conversion"] == "tight"
     same = [*_LABEL_SET, "delta", "accountant", "kind"]

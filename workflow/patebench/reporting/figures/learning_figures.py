@@ -41,7 +41,7 @@ def draw_gaussian_accuracy(records: Records, published: Published) -> Figure:
 
 
 def _draw_over_noise(records: Records, published: Published, mechanism: str, parameter: str, label: str) -> Figure:
-    """Draw the accuracy of labels released by `mechanism` against its noise parameter, the one named `parameter`.
+    """Draw the accuracy of labels released by `mechanism` against its noise, the value of `parameter`.
 
     `label` is the label of the horizontal axis.
     """

@@ -113,7 +113,7 @@ def _draw_sweep(
 def _title(settings: tuple[Any, ...], varying: list[int]) -> str:
     """Return the title of a panel: data set, teachers, student, and settings that differ between panels.
 
-    `settings` are the panel's values of the columns `_PANEL` and further columns. `varying` are the positions in
+    `settings` are the panel's values in the columns `_PANEL` and in further columns. `varying` are the positions in
     `settings` of those that differ between panels.
     """
     rest = filter(None, (str(settings[place]) for place in varying))
@@ -121,10 +121,10 @@ def _title(settings: tuple[Any, ...], varying: list[int]) -> str:
 
 
 def _draw_namings(axis: Axes, x_column: str, students: pd.DataFrame, namings: pd.DataFrame) -> None:
-    """Draw, against `x_column`, the accuracy of public clusters at ε = 0, as a reference for `students`.
+    """Draw the accuracy of naming public clusters, at ε = 0, against `x_column`, as a reference for `students`.
 
-    For this accuracy, each cluster of public data gets its most frequent true label. `namings` contains one accuracy
-    per split and number of clusters. Only splits and numbers of clusters that occur in `students` are drawn.
+    A cluster of public data is named by its most frequent true label. `namings` contains one accuracy per split and
+    number of clusters. Only splits and numbers of clusters that occur in `students` are drawn.
     """
     same = ["dataset", "setting", "clusters"]
     own = namings.merge(students[same].drop_duplicates(), on=same)
@@ -205,7 +205,7 @@ def _style_lines(panels: list[list[_Line]]) -> dict[str, LineStyle]:
 def _group_lines(students: pd.DataFrame, name: str) -> list[pd.DataFrame]:
     """Return the groups of `students` that are drawn as lines against the setting `name`.
 
-    The students of a group differ only in the seed, in `name`, and in settings that follow from `name` (`_FOLLOWS`). A
+    The students of a group differ only in the seed, in `name`, and in settings that `name` determines (`_FOLLOWS`). A
     group in which `name` has a single value is left out.
     """
     same = ["given_noise" if each == "noise" else each for each in _ALL if each not in {name, *_FOLLOWS.get(name, ())}]

@@ -132,7 +132,7 @@ def _method_label(row: dict[Any, Any]) -> str:
     """Return the legend label of the method in `row`, a row of the table `equal-epsilon`.
 
     The label states the system unless it is PATE, the mechanism or form, and the learner. It adds the number of
-    teachers if ε protects a shard, and "claimed" if ε is not a worst-case bound.
+    teachers if ε protects a teacher's shard, and "claimed" if ε is not a worst-case bound.
     """
     way, learner = in_words(row["way"]), in_words(row["learner"])
     parts = [learner] if learner == way or learner.startswith(f"{way}, ") else [way, learner]
@@ -199,8 +199,8 @@ _PROTECTED: dict[str, str] = {
 def draw_frontier(records: Records, published: Published) -> Figure:
     """Draw the accuracy of each student and private model against ε, and the Pareto front of the students.
 
-    Colour and marker of a student show its mechanism. If the run has more learning methods than mechanisms, they show
-    its learning method.
+    Colour and marker of a student show its mechanism or, if the run has more learning methods than mechanisms, its
+    learning method.
     """
     students = clip_accuracies(outcomes(records), "worst_case_epsilon_mean")
     models = clip_accuracies(_name_models(private_models(records)), "epsilon_mean")
@@ -257,7 +257,7 @@ def _name_models(models: pd.DataFrame) -> pd.DataFrame:
 
 
 def _draw_students(axis: Axes, students: pd.DataFrame, noted_column: str) -> None:
-    """Draw two markers per student: a filled one at its worst-case ε, and an open one at its data-dependent ε.
+    """Draw a filled marker per student at its worst-case ε, and an open one at its data-dependent ε if this differs.
 
     A thin line joins the two markers. Students with an infinite ε are left out. Students on the Pareto front get a note
     (see `_notes`). `noted_column` is "mechanism" if colours show the learning method, otherwise "method".
@@ -320,10 +320,10 @@ def _draw_published(axis: Axes, published: Published, dataset: str) -> None:
 
 
 def _draw_naming(axis: Axes, namings: pd.DataFrame) -> None:
-    """Draw a horizontal line at the accuracy that public clusters reach at ε = 0.
+    """Draw a horizontal line at the accuracy of naming public clusters, at ε = 0.
 
-    For this accuracy, each cluster of public data gets its most frequent true label. If `namings` contains accuracies
-    for several numbers of clusters, that of the largest number is drawn.
+    A cluster of public data is named by its most frequent true label. If `namings` contains accuracies for several
+    numbers of clusters, that of the largest number is drawn.
     """
     if not namings.empty:
         most = namings["clusters"].max()

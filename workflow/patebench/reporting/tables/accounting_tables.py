@@ -66,9 +66,9 @@ def _headings(bounds: pd.DataFrame) -> "pd.Series[str]":
     """Return a column heading for each of `bounds`: the label of its accountant, or NaN if the bound is not shown.
 
     A Rényi curve can be converted to (ε, δ) by the classic or the tight formula. If an accountant has bounds of one
-    kind by both formulas, the classic bounds are not shown. Data-dependent bounds that are not exact are an exception,
-    because papers state them by the classic formula: the classic bounds are shown too, and their heading ends in
-    `_CLASSIC`.
+    kind by both formulas, the classic bounds are not shown. Data-dependent bounds that are not exact are an exception:
+    papers state them by the classic formula, so both bounds are shown, and `_CLASSIC` is added to the heading of the
+    classic one.
     """
     labels = bounds["label"].where(bounds["label"] != "", bounds["accountant"])
     tight = bounds["conversion"] == Conversion.TIGHT

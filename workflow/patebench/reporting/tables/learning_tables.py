@@ -111,9 +111,9 @@ ENSEMBLES = Table(
 
 
 def build_noisy_accuracy(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per setting of a label set, with the accuracy of its labels over the seeds.
+    """Return one row per setting of released labels, with their accuracy over the seeds.
 
-    Label sets whose queries were selected in rounds are left out.
+    Labels of queries selected in rounds are left out.
     """
     values = ["answered", "expected_label_accuracy", "label_accuracy", *BESIDE_LABELS]
     frame = over_seeds(records.of_whole_pool().label_sets, [*LABEL_SET, "queries"], values)
@@ -171,7 +171,7 @@ def build_active_learning(records: Records, published: Published) -> pd.DataFram
 
 
 def _published_gain(published: Published, strategy: str) -> str | None:
-    """Return the accuracy gains printed for `strategy`, in percentage points as text such as "1–2", or None."""
+    """Return the printed accuracy gains of `strategy` in percentage points, as text such as "1–2"; None without any."""
     values = sorted(100 * value.value for value in published.select("accuracy_gain", row=strategy))
     return "–".join(f"{value:g}" for value in values) or None
 

@@ -37,9 +37,10 @@ from patebench.reporting.verdicts import NUMBER, Verdict, best_of_each_number, c
 def build_papers(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per paper that counts how many of its printed numbers have each verdict.
 
-    There is one column per verdict, such as "reproduced". If several settings measured one printed number, the verdict
-    that comes first in `Verdict` counts. Measurements on a changed copy of a data set do not count. `short_otherwise`
-    is the number of printed numbers that count as reproduced or better although another setting falls short.
+    There is one column per verdict, such as "reproduced". If a printed number is compared in several settings, the
+    verdict that comes first in `Verdict` counts. Measurements on a changed copy of a data set do not count.
+    `short_otherwise` is the number of printed numbers that count as reproduced or better, but are short in another
+    setting.
     """
     frame = verdicts(records, published)
     frame = frame[frame["copy_of"].isna()]
@@ -64,7 +65,7 @@ PAPERS = Table(
 
 
 def build_verdicts(records: Records, published: Published) -> pd.DataFrame:
-    """Return the rows of `verdicts`, sorted by paper; within a paper, measured numbers come first.
+    """Return the rows of `verdicts`, sorted by paper; within a paper, numbers with a measurement come first.
 
     Further columns contain text: `what` (the quantity), `printed` and `measured`.
     """
@@ -132,7 +133,7 @@ def build_nzc_students(records: Records, published: Published) -> pd.DataFrame:
     numbers that NZC prints. `true_label_accuracy_…` is the accuracy of the best model trained on as many true labels as
     the student has queries.
 
-    Data sets are left out if no student learns from NZC's immutable noisy argmax on them. Mechanisms that are not
+    Data sets without students that learn from NZC's immutable noisy argmax are left out. Mechanisms that are not
     compared with NZC are left out (see `_is_compared`).
     """
     records = records.of_whole_pool()
@@ -184,9 +185,9 @@ def _epsilons(records: Records) -> pd.DataFrame:
 
 
 def _printed_epsilon(epsilon: float, lower_limit: float) -> str | float:
-    """Return a printed ε as text, "> 8.03" if the paper prints only a lower limit, or NaN if it prints neither.
+    """Return `epsilon` as text, or "> 8.03" if the paper prints only the `lower_limit` 8.03.
 
-    An `epsilon` or a `lower_limit` that is not printed is NaN.
+    A number that is not printed is NaN. If both are NaN, the result is NaN.
     """
     if not math.isnan(lower_limit):
         return f"> {lower_limit:g}"

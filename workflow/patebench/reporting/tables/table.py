@@ -41,8 +41,8 @@ _FORMATS: Mapping[str, Callable[[Any], str]] = {
 class Column:
     """Visible column of a table: the name of the frame's column (`field`), its title, and the `style` of its cells.
 
-    `style` is a key of `_FORMATS`. If `deviation`, cells show `<field>_mean` ± `<field>_std`. `group` is a heading that
-    neighbouring columns share.
+    `style` is a key of `_FORMATS`. If `deviation` is True, cells show `<field>_mean` ± `<field>_std`. `group` is a
+    heading that neighbouring columns share.
     """
 
     field: str
@@ -70,7 +70,7 @@ class Column:
     def value(self) -> str:
         """Return the name of the frame's column that contains the values of the cells.
 
-        If `deviation`, this is `<field>_mean`, otherwise `field`.
+        If `deviation` is True, this is `<field>_mean`, otherwise `field`.
         """
         return f"{self.field}_mean" if self.deviation else self.field
 

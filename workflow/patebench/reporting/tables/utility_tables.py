@@ -54,7 +54,8 @@ _KEYS = ("dataset", "teachers", "mechanism", "noise", "queries", "delta")
 def build_utility_privacy(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per student setting and δ, with its accuracy, smallest worst-case ε and data-dependent ε.
 
-    The data-dependent ε is computed by the accountant of the mechanism's paper or, if unknown, by the tightest one.
+    The data-dependent ε is computed by the accountant of the mechanism's paper or, if this accountant is unknown, by
+    the tightest one.
     """
     accountants = ["data_dependent_accountant", "worst_case_accountant"]
     frame = outcomes(records)[[*STUDENT, "delta", "seeds", *accountants, "may_publish", *_STUDENT_VALUES]]
@@ -137,10 +138,10 @@ _EACH = [*_METHOD, *_PUBLIC, "clusters", "epsilon", *means_and_deviations(["accu
 def build_bits(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per student or private model and δ, with two accuracies that public data alone reach at ε = 0.
 
-    For `named_accuracy_…`, each cluster of the public pool gets its most frequent true label. The clusters are those
-    whose centres are the queries of the student. For all other students and models, they are the largest number of
-    clusters in the run. For `matched_accuracy_…`, there are as many clusters as classes, and each class is assigned to
-    one cluster. Splits without clusters are left out.
+    For `named_accuracy_…`, each cluster of the public pool gets its most frequent true label. If the queries of a
+    student are cluster centres, these are the clusters. Otherwise, the largest number of clusters in the run is used.
+    For `matched_accuracy_…`, there are as many clusters as classes, and each class is assigned to one cluster. Splits
+    without clusters are left out.
     """
     frames = [frame.astype(object) for frame in (_students_bits(records), _models_bits(records))]
     rows = pd.concat(frames, ignore_index=True)
@@ -170,7 +171,10 @@ def _students(records: Records) -> pd.DataFrame:
 
 
 def _models(records: Records, *kinds: Kind) -> pd.DataFrame:
-    """Return the rows of `private_models` with an ε of these `kinds`, and columns `way`, `learner` and `epsilon`."""
+    """Return the rows of `private_models` whose bounds are of these `kinds`, with three columns added.
+
+    They are `way` (the form), `learner` (the model) and `epsilon` (the mean over the seeds).
+    """
     frame = private_models(records)
     frame = frame[frame["kind"].isin(kinds)]
     return frame.assign(way=frame["form"], learner=frame["model"], epsilon=frame["epsilon_mean"])
@@ -190,7 +194,7 @@ def _students_bits(records: Records) -> pd.DataFrame:
 
 
 def _models_bits(records: Records) -> pd.DataFrame:
-    """Return the rows of `build_bits` for private models, without the accuracies at ε = 0.
+    """Return the rows for private models in the table of `build_bits`, without the accuracies at ε = 0.
 
     There is one row per model and setting, with the smallest worst-case ε.
     """
@@ -244,9 +248,9 @@ _COMPARED = "accuracy_at_epsilon"
 def build_equal_epsilon(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per method, with the accuracy that the method reaches at each target ε in `TARGETS`.
 
-    Methods are measured, or printed in a paper. The settings of a method differ in noise, number of queries and ε. For
-    each target, the columns contain ε and accuracy of the setting with the largest ε that does not exceed the target.
-    They are NaN if each setting exceeds the target.
+    The accuracies are measured, or printed in a paper. The settings of a method differ in noise, number of queries and
+    ε. For each target, the columns contain ε and accuracy of the setting with the largest ε that does not exceed the
+    target. Both are NaN if all settings exceed the target.
     """
     frames = [_students_equal_epsilon(records), _models_equal_epsilon(records), _published_pairs(published, records)]
     found = _by_target(pd.concat([frame.astype(object) for frame in frames], ignore_index=True))
@@ -402,7 +406,7 @@ def _published_pairs(published: Published, records: Records) -> pd.DataFrame:
 
 
 def _name_learners(pairs: Sequence[tuple[Value, float]]) -> list[str]:
-    """Return a name for the learner of each pair (accuracy, ε) that a paper prints.
+    """Return a name for the learner of each of `pairs`, which are (accuracy, ε) as printed in a paper.
 
     The name consists of the paper and the heading of the accuracy's column. If several tables of the paper have this
     heading and print different accuracies at the same ε, the name also contains the table.
