@@ -183,13 +183,13 @@ class Records:
     audits: "pd.DataFrame"
 
     def of_whole_records(self) -> "Records":
-        """Return these records without the splits of data sets in which ε protects only the label of a record."""
+        """Return the records without the splits of data sets in which ε protects only the label of a record."""
         split = {name: frame for name, frame in vars(self).items() if "setting" in frame}
         kept = {name: frame[~frame["setting"].map(protects_labels).astype(bool)] for name, frame in split.items()}
         return replace(self, **kept)
 
     def of_whole_pool(self) -> "Records":
-        """Return these records without label sets whose queries were selected in rounds.
+        """Return the records without label sets whose queries were selected in rounds.
 
         The bounds and students of the removed label sets are removed too.
         """
@@ -267,7 +267,7 @@ def mean_recall(recalls: Iterable[Mapping[str, float | None] | None]) -> "Settin
 
 
 def deviation(values: Any) -> Any:
-    """Return the sample standard deviation of `values`, a pandas column or its groups.
+    """Return the sample standard deviation of `values`, a pandas column, which may be grouped.
 
     It is NaN for a single value, and 0 if the values differ only by rounding.
     """

@@ -118,7 +118,7 @@ class Release:
 
 
 def render(*, title: str, releases: Sequence[Release]) -> str:
-    """Return the page for publication of the run `title`, as HTML."""
+    """Return the page on `releases` that may be published, as HTML; `title` is the name of the run."""
     environment = templates()
     environment.filters |= {"digits": epsilon_in_digits, "words": epsilon_in_words, "delta": delta_in_words}
     environment.filters |= {"name": in_words, "rounds": rounds_in_words}
@@ -135,7 +135,7 @@ def render(*, title: str, releases: Sequence[Release]) -> str:
 def _total(releases: Sequence[Release], several: bool) -> str:
     """Return a sentence on the total ε of `releases`, all of the same private data set.
 
-    `several` is True if the page also has releases of other data sets.
+    `several` is True if the page also shows releases of other data sets.
     """
     bounds = [bound for release in releases for bound in release.bounds]
     totals = [bound for bound in bounds if bound.publishable and bound.accountant == LEDGER]

@@ -130,7 +130,7 @@ class Published:
     values: tuple[Value, ...]
 
     def of(self, *papers: str) -> "Published":
-        """Return only the printed values of the given papers."""
+        """Return only the printed values of the given `papers`."""
         return Published(tuple(value for value in self.values if value.paper in papers))
 
     def with_copies(self, copies: Mapping[str, str]) -> "Published":

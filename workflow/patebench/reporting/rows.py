@@ -139,7 +139,7 @@ def schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """Return the JSON schema of the file of rows as formatted text."""
+    """Return the JSON schema of the file `rows.json` as formatted text."""
     return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
 
 

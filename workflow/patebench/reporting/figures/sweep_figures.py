@@ -217,8 +217,9 @@ def _group_lines(students: pd.DataFrame, name: str) -> list[pd.DataFrame]:
 def _label_lines(groups: list[pd.DataFrame], varied: str) -> Iterator[_Line]:
     """Yield a `_Line` with a label for each group of students in `groups`.
 
-    `varied` is the setting on the horizontal axis. The label states the form of PET-DL and, unless it is varied, the
-    number of teachers. If an earlier line has the same label, the settings that differ from the earlier line are added.
+    `varied` is the setting on the horizontal axis. The label states the form of PET-DL, and the number of teachers
+    unless this number is varied. If an earlier line has the same label, the settings that differ from that line are
+    added.
     """
     firsts: dict[str, pd.Series[Any]] = {}
     for line in groups:

@@ -181,7 +181,7 @@ def _models(records: Records, *kinds: Kind) -> pd.DataFrame:
 
 
 def _smallest_of_each_model(frame: pd.DataFrame, method: Sequence[str]) -> pd.DataFrame:
-    """Return the row of `frame` with the smallest ε for each private model and combination of the columns `method`."""
+    """Return the row with the smallest ε in `frame` per private model and combination of the columns `method`."""
     return frame.sort_values("epsilon", kind="stable").drop_duplicates([*method, "private_model"])
 
 
