@@ -47,7 +47,7 @@ OF_ROUNDS = "pass the files of one sequence of rounds, first round first, or run
 
 
 def read_samples(path: Path, role: str) -> Artefact:
-    """Return the SAMPLES in the file `path`; raise ArtefactError unless their role is `role`, such as "test"."""
+    """Return the samples in the file `path`; raise ArtefactError unless it states the role `role`, such as "test"."""
     samples = read_arrays(path, SAMPLES)
     if samples.meta["role"] != role:
         raise ArtefactError(
@@ -90,7 +90,7 @@ def model_inputs(private: Artefact, pool: Artefact, test: Artefact, encoder: Pat
 
 
 def private_features(encoder: Encoder, x: NDArray[Any]) -> NDArray[np.float64]:
-    """Return features (records, features) of private records `x`, computed from each record alone; show progress."""
+    """Compute features (records, features) of private records `x`, each from one record alone; show the progress."""
     with progress("features of private records", len(x), "records") as done:
         return encoder.features_alone(x, done)
 
@@ -99,7 +99,7 @@ def check_together(**inputs: Artefact | Sequence[Artefact] | None) -> None:
     """Raise ArtefactError if the inputs of a stage do not belong together, according to the digests that they store.
 
     An artefact stores the digests of its parents, the artefacts from which it was made. If one input is a parent of
-    another, the stored digest must be correct. If two inputs have a common parent, the stored digests must be equal.
+    another, its digest must be the stored one. If two inputs have a common parent, the stored digests must be equal.
 
     Parameters
     ----------
@@ -120,11 +120,12 @@ def check_together(**inputs: Artefact | Sequence[Artefact] | None) -> None:
 
 
 def check_in_place(source: Artefact) -> None:
-    """Raise ArtefactError if the file of `source` (CHUNK or VOTES) was copied here from another run or data set.
+    """Raise ArtefactError if the file of `source` (CHUNK or VOTES) was copied from another run or data set.
 
     `source` stores the digests of a partition and a pool. These are compared with the files partition.npz and pool.npz
-    in the folder of `source` or the nearest parent folder. The digest of votes.npz is also compared with the digest in
-    ensemble.json of the same folder. Missing and damaged files, and votes from a table, are not compared.
+    in the folder of `source` or the nearest parent folder that contains them. The digest of votes.npz is also compared
+    with the digest in ensemble.json of the same folder. Missing and damaged files, and votes from a table, are not
+    compared.
     """
     summary = source.path.parent / "ensemble.json"
     described: object = source.digest
@@ -150,7 +151,7 @@ def check_in_place(source: Artefact) -> None:
 
 @contextmanager
 def locate_faults(samples: Artefact) -> Iterator[None]:
-    """Convert a NotFiniteError raised in the `with` block to a PatebenchError about `samples` (SAMPLES or POOL).
+    """Convert a NotFiniteError (NaN or infinity) raised in the `with` block to a PatebenchError about `samples`.
 
     The message names the file, the sample with the largest absolute value and, if known, the sample's row in the user's
     data.
@@ -174,7 +175,7 @@ def check_learner(name: str, learner: Learner, source: Artefact) -> None:
 
 
 def read_encoder(path: Path, pool: Artefact) -> Encoder:
-    """Return the encoder in `path`; raise ArtefactError if it is damaged or was trained on another POOL than `pool`."""
+    """Return the encoder in the file `path`; raise ArtefactError if it is damaged or was trained on another pool."""
     stored = read_arrays(path, ENCODER)
     check_together(pool=pool, encoder=stored)
     try:
@@ -189,7 +190,7 @@ def encoder_of(pool: Artefact) -> str:
 
 
 def read_partition(path: Path, private: Artefact) -> Artefact:
-    """Return the PARTITION in `path`; raise ArtefactError unless the shards are disjoint and made from `private`."""
+    """Return the partition in `path`; raise ArtefactError unless its shards are disjoint parts of `private`."""
     shards = read_arrays(path, PARTITION)
     check_together(private=private, partition=shards)
     shards.require("teachers", len(shards["offsets"]) - 1, "its own offsets")
@@ -201,10 +202,10 @@ def read_partition(path: Path, private: Artefact) -> Artefact:
 
 
 def read_votes(path: Path | str) -> tuple[Artefact, Votes]:
-    """Return the VOTES in `path`, as an artefact and as `Votes`.
+    """Return the votes in the file `path`, as an artefact (arrays and metadata) and as `Votes`.
 
     If queries were selected in rounds, the votes include the number of queries of each round. Raises PatebenchError if
-    a teacher abstains although the artefact does not state that its teachers may abstain.
+    a teacher abstains although the file does not state that teachers may abstain.
     """
     source = read_arrays(path, VOTES)
     with located(path):
@@ -212,7 +213,7 @@ def read_votes(path: Path | str) -> tuple[Artefact, Votes]:
 
 
 def votes_of(source: Artefact) -> Votes:
-    """Return the votes in the artefact `source` (VOTES); raise PatebenchError if the votes contradict the metadata."""
+    """Return the votes in `source`, a file of votes; raise PatebenchError if they contradict its metadata."""
     classes, labels_only = int(source.meta["classes"]), protects_labels_only(source)
     if "votes" in source.arrays:
         return replace(
@@ -230,9 +231,9 @@ def votes_of(source: Artefact) -> Votes:
 
 
 def protects_labels_only(source: Artefact) -> bool:
-    """Return True if `source` protects only the label of each record (label differential privacy).
+    """Return True if only the label of each private record is protected (label differential privacy).
 
-    `source` is a PARTITION or an artefact made with a partition.
+    `source` is a file with a partition (PARTITION), or a file made with one.
     """
     return source.meta.get("protects") == [Change.LABEL]
 
@@ -255,19 +256,19 @@ def check_pool_protection(pool: Artefact, partition: Artefact | None = None, *, 
 
 
 def partition_facts(source: Artefact) -> dict[str, Any]:
-    """Return the metadata on a partition that labels store: the strategy, and the changes against which it protects.
+    """Return the metadata on the partition of `source` that files of labels store, with the keys `PARTITION_FACTS`.
 
-    The keys are `PARTITION_FACTS`. `source` is a PARTITION, or a CHUNK or VOTES made with a partition. For votes
-    without a partition, such as a table, the values are None.
+    These are the strategy, and the changes of the data against which it protects. `source` is a PARTITION, or a CHUNK
+    or VOTES made with one. For votes without a partition, such as a table, the values are None.
     """
     rule = {"partition_rule": source.meta["strategy"]} if source.meta["kind"] == PARTITION.kind else {}
     return {name: {**source.meta, **rule}.get(name) for name in PARTITION_FACTS}
 
 
 def check_drawn_from(labels: Artefact, source: Artefact, votes: Votes) -> None:
-    """Raise ArtefactError if the metadata of LABELS show that the labels were not drawn from `votes`.
+    """Raise ArtefactError if the metadata of `labels` show that the labels were not drawn from `votes`.
 
-    `source` is the artefact with these votes. Both must store the same pool, number of classes, number of teachers,
+    `source` is the file of these votes. Both files must store the same pool, number of classes, number of teachers,
     partition and kind of votes (for example, with abstentions). Labels with seeded noise also store the digest of the
     votes. Labels of a release or of secure aggregation store no digest, so other votes with the same metadata are not
     detected.
@@ -288,16 +289,16 @@ def check_drawn_from(labels: Artefact, source: Artefact, votes: Votes) -> None:
 
 
 def may_abstain(source: Artefact) -> bool:
-    """Return True if the teachers of a CHUNK or of VOTES may abstain on a query."""
+    """Return True if the teachers whose votes are in `source` (CHUNK or VOTES) may abstain on a query."""
     return bool(source.meta.get("abstentions", False))
 
 
 def voting_facts(chunk: Artefact) -> dict[str, Any]:
-    """Return metadata on the votes in a CHUNK of teachers that are not trained; {} if the teachers are trained.
+    """Return metadata on the votes in `chunk` if its teachers are not trained; {} if they are trained.
 
-    If teachers are not trained, each record votes for its own label, on queries that public features determine.
-    `neighbours` is the number of nearest queries on which each record votes. It is None if each record votes on one
-    query or, with weights, on all queries. The key `weighted` (True) exists only if votes have weights.
+    Without training, each record votes for its own label, on queries that public features determine. `neighbours` is
+    the number of nearest queries on which each record votes. It is None if each record votes on one query or, with
+    weights, on all queries. The key `weighted` (True) exists only if votes have weights.
     """
     model = chunk.meta["model"]
     if model not in MODELS or not on_queries(model):
@@ -307,7 +308,7 @@ def voting_facts(chunk: Artefact) -> dict[str, Any]:
 
 
 def check_whole_pool(source: Artefact) -> None:
-    """Raise ArtefactError if a CHUNK or VOTES contains votes on selected queries only, not on the whole pool."""
+    """Raise ArtefactError if `source` (CHUNK or VOTES) contains only votes on selected queries of the pool."""
     if "queries" in source.arrays:
         raise ArtefactError(
             source.path,
@@ -318,10 +319,10 @@ def check_whole_pool(source: Artefact) -> None:
 
 
 def query_positions(labels: Artefact, pool_size: int, pool_path: Path, fix: str | None = None) -> NDArray[np.integer]:
-    """Return the positions (queries,) of the queries of LABELS in a pool of `pool_size` samples.
+    """Return the positions (queries,) of the queries of `labels` in a pool of `pool_size` samples.
 
-    If LABELS stores no positions, the queries are the first samples of the pool. Raises ArtefactError if a position is
-    not in the pool or occurs twice. The message names the file `pool_path` of the pool and ends with the advice `fix`.
+    If `labels` stores none, the queries are the first samples of the pool. Raises ArtefactError if a position is not in
+    the pool or occurs twice. The message names the file `pool_path` of the pool and ends with the advice `fix`.
     """
     positions: NDArray[np.integer] = labels.arrays.get("queries", np.arange(len(labels["labels"])))
     if positions.max() >= pool_size or len(np.unique(positions)) < len(positions):
@@ -333,9 +334,9 @@ def query_positions(labels: Artefact, pool_size: int, pool_path: Path, fix: str 
 class Selected:
     """Queries that were selected in one or several rounds, in order.
 
-    `files` are the QUERIES of each round. `positions` (queries,) are the positions of all queries in the pool.
-    `predictions` (queries, classes) are the class probabilities that the student of each round predicted for the
-    queries of this round. Predictions are zeros in rounds without a student, and None if no round had a student.
+    `files` are the files of queries, one per round. `positions` (queries,) are the positions of all queries in the
+    pool. `predictions` (queries, classes) are the class probabilities that the student of each round predicted for the
+    queries of this round: zeros in rounds without a student. If no round had a student, `predictions` is None.
     """
 
     files: list[Artefact]
@@ -346,9 +347,9 @@ class Selected:
 
     @classmethod
     def read(cls, paths: Sequence[Path], votes: Artefact) -> "Selected":
-        """Return the queries in the QUERIES files `paths` of successive rounds, which are among the queries of `votes`.
+        """Return the queries in the files `paths` (QUERIES, one per round in order), which must be queries of `votes`.
 
-        If `votes` contains rounds, `paths` must be the files of the last rounds.
+        If `votes` were cast in rounds, `paths` must be the files of the last of these rounds.
         """
         files = [read_arrays(path, QUERIES) for path in paths]
         for file in files:
@@ -359,10 +360,10 @@ class Selected:
         return cls(files, positions, _vote_columns(files, positions, votes), _predictions(files, votes.meta["classes"]))
 
     def facts(self) -> dict[str, Any]:
-        """Return the metadata on rounds that labels and bounds store.
+        """Return the metadata on rounds that files of labels and bounds store.
 
         The key `rounds` contains the strategy, student and number of queries of each round. The key `queries_files`
-        contains the digests of the QUERIES.
+        contains the digests of the files of queries.
         """
         rounds = [
             {**{name: file.meta[name] for name in ("strategy", "student")}, "queries": len(file["queries"])}
@@ -371,7 +372,7 @@ class Selected:
         return {"rounds": rounds, "queries_files": [file.digest for file in self.files]}
 
     def votes(self, votes: Votes) -> Votes:
-        """Return `votes` on the selected queries, with the student's predictions and the size of each round."""
+        """Return `votes` on the selected queries, with the students' predictions for them and the round sizes."""
         chosen = votes.at(self.columns).with_predictions(self.predictions)
         return replace(chosen, rounds=tuple(len(file["queries"]) for file in self.files))
 
@@ -387,8 +388,8 @@ def check_distinct(positions: NDArray[np.integer], path: Path) -> None:
 def _vote_columns(files: Sequence[Artefact], positions: NDArray[np.integer], votes: Artefact) -> NDArray[np.integer]:
     """Return the index (queries,) of each selected query among the queries of `votes`.
 
-    `positions` (queries,) are the positions of the selected queries in the pool. `files` are the QUERIES with these
-    positions. Raises ArtefactError if `votes` lacks a query, or if it was made for other QUERIES.
+    `positions` (queries,) are the positions of the selected queries in the pool, read from `files`, one file per round.
+    Raises ArtefactError if `votes` lacks a query, or was made for other files of queries.
     """
     if "queries_files" not in votes.meta:
         check_whole_pool(votes)
@@ -408,9 +409,9 @@ def _vote_columns(files: Sequence[Artefact], positions: NDArray[np.integer], vot
 
 
 def _predictions(rounds: Sequence[Artefact], classes: int) -> NDArray[np.floating] | None:
-    """Return the students' predictions (queries, classes) on the queries of all `rounds`; None without predictions.
+    """Return the students' predictions (queries, classes) on the queries of all `rounds`.
 
-    The predictions are zeros in rounds before the first student.
+    The predictions are zeros in rounds before the first student. The result is None if no round has predictions.
     """
     if not any("predictions" in file.arrays for file in rounds):
         return None

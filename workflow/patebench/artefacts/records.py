@@ -57,8 +57,8 @@ def select_present(content: Facts, names: Iterable[str]) -> Facts:
 def split_columns(path: Path, content: Facts) -> Facts:
     """Return the columns of a record that describe the split of an artefact, such as `dataset`, `seed` and `pool`.
 
-    `pool` is the number of pool samples. `split` is the slug of the split with the seed, `setting` the slug without the
-    seed, and `beside_pool` the slug without the seed and the size of the pool. `encoder_data` names the public data,
+    `pool` is the number of pool samples. `split` is the name of the split with the seed, `setting` the name without the
+    seed, and `beside_pool` the name without the seed and the size of the pool. `encoder_data` names the public data,
     besides the pool, on which the encoder was trained. If the samples of the data set are features, `features_data`
     names the data on which the encoder of these features was trained.
     """
@@ -72,14 +72,15 @@ def split_columns(path: Path, content: Facts) -> Facts:
 
 
 def training_slug(path: Path, content: Facts) -> str:
-    """Return the slug that names a model's training parameters in tables and folders."""
+    """Return a name for a model's training parameters, as used in tables and folder names."""
     return _training(path, content).slug
 
 
 def ensemble_slug(path: Path, summary: Facts) -> str:
-    """Return the slug of an ensemble: numbers of teachers and selected queries, partition and training.
+    """Return a name for an ensemble, made of the numbers of teachers and selected queries, partition and training.
 
-    For imported votes, the name of the votes replaces queries and training. `summary` is the content of ensemble.json.
+    For imported votes, the name of the votes replaces queries and training. `summary` is the content of the file `path`
+    (ensemble.json).
     """
     facts, queries = select_entries(path, summary, ("teachers", "partition")), ("queries", summary.get("queries"))
     if summary.get("imported"):
@@ -102,7 +103,7 @@ def _naming_records(path: Path, content: Facts) -> list[Facts]:
 
 
 def private_model_records(path: Path, content: Facts) -> list[Facts]:
-    """Return the records (kind "private_model") of a private model, such as DP-SGD: one per bound on ε."""
+    """Return the records (kind "private_model") of a private model, such as DP-SGD, in `path`: one per bound on ε."""
     facts = select_entries(path, content, _PRIVATE_MODEL)
     same = {"record": "private_model", **split_columns(path, content), **facts}
     same |= {name: content.get(name) for name in _OPTIONAL}
@@ -116,10 +117,10 @@ def private_model_records(path: Path, content: Facts) -> list[Facts]:
 
 
 def student_slug(path: Path, content: Facts, *, whole_pool: bool) -> str:
-    """Return the slug of a student: the method, the options and, if `whole_pool` is True, the number of queries.
+    """Return a name for a student: the method, the options and, if `whole_pool` is True, the number of queries.
 
-    If the whole pool was labelled, students may be trained on different numbers of queries, so the number is included.
-    If queries were selected in rounds, each student is trained on all queries.
+    The number is needed if the whole pool was labelled, because students may be trained on different numbers of
+    queries. If queries were selected in rounds, each student is trained on all queries.
     """
     config = _read(path, StudentParameters, content["config"], "config")
     return config.slug_of(content["queries"]) if whole_pool else config.slug
@@ -128,7 +129,7 @@ def student_slug(path: Path, content: Facts, *, whole_pool: bool) -> str:
 def round_columns(path: Path, content: Mapping[str, Any]) -> Facts:
     """Return the columns of a record that describe the rounds in which queries were selected.
 
-    `selection` is the list of rounds, each with a student, a strategy and a number of queries. `rounds` is a slug that
+    `selection` is the list of rounds, each with a student, a strategy and a number of queries. `rounds` is a text that
     lists the student of the first round, and the strategy and number of queries of each round. `strategy` and `round`
     (counted from 0) describe the last round. Without rounds, `round` is 0 and the other columns are empty.
     """
@@ -207,7 +208,7 @@ def read_releases(
     students: Sequence[Path] = (),
     pools: Sequence[Path] = (),
 ) -> "list[Release]":
-    """Return the releases in the files `labels`, in the same order, with their bounds, students and pools.
+    """Return the releases whose labels are in the files `labels`, in this order, with bounds, students and pools.
 
     Files are matched by digests: bounds and students store the digest of the labels, and labels the digest of the pool.
     Raises ArtefactError for labels that are not a release, for labels without bounds or pool, and for bounds and

@@ -25,8 +25,8 @@ def student_data(
 
     If a table of noisy counts was released, the most likely labels are decoded from this table. With the `features` of
     the pool, all queries are decoded jointly; if `features` is None, each query is decoded separately. Decoded labels
-    with a probability below 1/2 are left out, except in classes with few likely labels (see `hidden`). If `whole_table`
-    is True, no labels are decoded, and the result contains the table itself.
+    with a probability below 1/2 are left out, except in classes with fewer than three more probable labels. If
+    `whole_table` is True, no labels are decoded, and the result contains the table itself.
     """
     check_together(pool=samples, labels=released, features=features)
     released_labels = released["labels"]
@@ -73,9 +73,9 @@ def student_data(
 def _noisy_table(released: Artefact, positions: NDArray[np.integer]) -> NoisyTable:
     """Return the released table of noisy counts, for a student that learns from the whole table.
 
-    `positions` (queries,) are the positions in the pool of the queries that the student uses. Raises ArtefactError if
-    the table has no noise, or if records did not vote on their nearest queries in the whole pool. The student must use
-    all queries of the table, and the mechanism must count all votes of a record.
+    `positions` (queries,) are the positions in the pool of the queries that the student uses; these must be all queries
+    of the table. Raises ArtefactError otherwise. It is also raised if the table has no noise, if records did not vote
+    on their nearest queries in the whole pool, or if the mechanism does not count all votes of a record.
     """
     if "noisy_counts" not in released.arrays or "neighbours" not in released.meta or released.meta["rounds"]:
         raise ArtefactError(
@@ -115,6 +115,9 @@ def _noisy_table(released: Artefact, positions: NDArray[np.integer]) -> NoisyTab
 
 
 def _queries_per_round(released: Artefact, queries: int) -> list[int]:
-    """Return how many of the first `queries` queries come from each round, without later rounds."""
+    """Return the number of queries of each round among the first `queries` queries of `released`.
+
+    Rounds without any of these queries are left out.
+    """
     ends = [0, *accumulate(facts["queries"] for facts in released.meta["rounds"])]
     return [min(end, queries) - start for start, end in pairwise(ends) if start < queries]

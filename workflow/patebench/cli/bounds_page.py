@@ -44,7 +44,7 @@ Four accountants do not belong to one mechanism:
 
 
 def page() -> str:
-    """Return the page docs/reference/bounds.md as Markdown."""
+    """Return the page docs/reference/bounds.md, a table of the bounds on ε of all mechanisms, as Markdown."""
     return _HEAD + "".join(_rows()) + _TAIL
 
 
@@ -75,7 +75,10 @@ def _cells(mechanism: Mechanism) -> Iterator[str]:
 
 
 def _example_bounds(mechanism: Mechanism, discrete: bool) -> list[Bound]:
-    """Return the bounds for example votes, with discrete noise if `discrete` is True; [] if it is not supported."""
+    """Return the bounds of `mechanism` for example votes, with discrete noise if `discrete` is True.
+
+    Return [] if the mechanism does not support discrete noise.
+    """
     try:
         return mechanism.bounds(_example_votes(mechanism), [_QUERIES], _DELTA, discrete=discrete)
     except PatebenchError:

@@ -33,7 +33,7 @@ def options() -> str:
 
 
 def _commands() -> list[tuple[str, click.Command]]:
-    """Return all commands with their names, in the order of the help, and `audit --adjacency`."""
+    """Return (name, command) for each command, in the order of the help, and for `audit --adjacency`."""
     context = click.Context(cli, info_name="patebench")
     commands = [(name, command) for name in COMMANDS if (command := cli.get_command(context, name))]
     place = [name for name, _ in commands].index("audit") + 1

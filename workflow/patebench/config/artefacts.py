@@ -250,7 +250,7 @@ class LabelSet:
 
     @property
     def voters(self) -> str:
-        """Return the folder of the votes: the folder of `round` if teachers vote in each round, else of `ensemble`."""
+        """Return the folder of the votes: that of `round` if teachers vote in each round, else that of `ensemble`."""
         return self.round.name if self.round and self.ensemble.votes_in_rounds else self.ensemble.name
 
     @property

@@ -171,7 +171,7 @@ class _Expansion:
         self.experiment.ensembles[labels.ensemble] = None
 
     def _aggregators(self, mechanism: str) -> int | None:
-        """Return the number of parties that sum secret shares of the votes; None without secure aggregation."""
+        """Return the number of parties that sum secret shares of votes for `mechanism`; None if there are no shares."""
         return self.run.aggregators if issubclass(MECHANISMS.load(mechanism), NoiseShares) else None
 
     def _queries(self) -> tuple[int, ...]:
@@ -347,7 +347,7 @@ class _Expansion:
                         self.run.add_student(labels, parameters, queries)
 
     def _rounds(self, ensembles: Sequence[Ensemble]) -> None:
-        """Add the rounds of active learning: for each round, a label set and a student."""
+        """Add the rounds of active learning with `ensembles`: a label set and a student for each round."""
         for where, settings in _keyed_entries(f"{self.where}.rounds", self.settings.rounds):
             self._check_whole_pool(where, "rounds select their own queries")
             parameters = StudentParameters.of(settings)
@@ -366,7 +366,7 @@ class _Expansion:
                     self.run.add_student(labels, parameters, round.total)
 
     def _distil(self, ensembles: Sequence[Ensemble]) -> None:
-        """Add the networks that are trained on labels and on the teachers' probabilities (distillation)."""
+        """Add the networks that learn from labels and from probabilities of teachers in `ensembles` (distillation)."""
         for where, settings in _keyed_entries(f"{self.where}.distillation", self.settings.distillation):
             self._refuse_in_release(where, "distillation is not private")
             self._check_whole_pool(where)
@@ -404,7 +404,7 @@ class _Expansion:
         return [model.checked(dict(zip(columns, row, strict=True)), where) for row in rows]
 
     def _comparisons(self, split: Split) -> None:
-        """Add the models to compare students with: baselines, clusters with true labels, and other private methods."""
+        """Add the jobs of the models with which students are compared: baselines and other private methods."""
         settings, pool = self.settings, self.settings.pool
         if settings.baseline:
             self.run.add_baseline(split, settings.baseline.training)
@@ -442,7 +442,8 @@ class _Expansion:
     def _audits(self, settings: AuditSettings, label_sets: Sequence[LabelSet], accounted: Sequence[int]) -> None:
         """Add an audit for each pair of a mechanism and an ensemble in `label_sets`.
 
-        `accounted` contains the numbers of queries for which ε is computed.
+        `settings` may select ensembles by their number of teachers. `accounted` contains the numbers of queries for
+        which ε is computed.
         """
         where, delta = f"{self.where}.audit", self.settings.accounting.delta
         chosen = {*_select_ensembles(where, settings.teachers, [labels.ensemble for labels in label_sets])}
@@ -501,14 +502,14 @@ def check_among(where: str, value: object, allowed: Collection[Any], what: str) 
 
 
 def _keyed_entries(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
-    """Return pairs of key and entry for the list `values` at the key `where`, such as ("ensembles[0]", first entry)."""
+    """Return each entry of the list `values` with its key, such as "ensembles[0]" if `where` is "ensembles"."""
     return [(key_path(where, i), value) for i, value in enumerate(values)]
 
 
 def _keyed_values(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
-    """Return pairs of key and value for the list `values` at the key `where`.
+    """Return each value of the list `values` with its key, such as "sigma[0]" if `where` is "sigma".
 
-    If there is only one value, its key is `where`, since it may be written without a list.
+    The key of a single value is `where`, since the value may be written without a list.
     """
     return [(where, values[0])] if len(values) == 1 else _keyed_entries(where, values)
 
@@ -537,7 +538,7 @@ def _selections(
 ) -> Iterator[Round]:
     """Yield consecutive rounds of active learning; round i selects `sizes[i]` queries.
 
-    If `strategy` needs a student of an earlier round, the first round uses another strategy, which needs none.
+    If `strategy` needs a student of an earlier round, the first round uses a strategy that needs no student.
     """
     first = initial_strategy(strategy)
     # Few records may be near a random sample, so prototypes (samples near cluster means) are selected first.

@@ -33,7 +33,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def _count_values(self, node: yaml.Node) -> None:
-        """Count the values in `node`, and those behind each alias again; raise an error above `_VALUES`."""
+        """Count the values in `node`, with each alias replaced by its values; raise an error above `_VALUES` values."""
         # A node that contains an alias of itself has endlessly many values and is also refused here.
         self.values += 1
         if self.values > _VALUES:

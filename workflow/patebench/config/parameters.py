@@ -129,7 +129,7 @@ class SplitParameters(Parameters):
 
     @model_validator(mode="after")
     def _declare_own_encoder(self, info: ValidationInfo) -> Self:
-        """Check that `encoder_data` is given for the user's own encoder, and not given for a built-in one."""
+        """Check that the key `encoder_data` is given for the user's own encoder, and not for a built-in one."""
         # Parameters of a stored result (with a context) are not checked.
         if info.context or (self.encoder is not None and self.encoder not in ENCODERS) == (
             self.encoder_data is not None
@@ -327,7 +327,7 @@ class LedgerSettings(Parameters):
 
     @property
     def limit(self) -> LedgerParameters | None:
-        """Return the total budget (ε, δ); None if only a name is given."""
+        """Return the total budget (ε, δ) of all releases; None if only a name of the private data is given."""
         if self.budget is None or self.delta is None:
             return None
         return LedgerParameters(budget=self.budget, delta=self.delta)
@@ -569,7 +569,7 @@ class FeatureMethodParameters(Parameters):
 
 
 class PetdlParameters(Parameters):
-    """Training of a student by PET-DL (Sun et al. 2019), as published or in a sound form.
+    """Training of a student by PET-DL (Sun et al. 2019), as published or in a form with a proven ε.
 
     `form` gives the default of each parameter that is None.
     """

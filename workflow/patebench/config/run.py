@@ -243,9 +243,9 @@ class Run:
             self._add_votes(ensemble, name)
 
     def _add_votes(self, ensemble: Ensemble, folder: str) -> None:
-        """Add the jobs that train the teachers of `ensemble` and join their votes.
+        """Add the jobs that train the teachers of `ensemble` and join their votes, stored in `folder`.
 
-        The votes are stored in `folder`: that of the ensemble or, if the teachers vote in each round, of the round.
+        This is the folder of the ensemble or, if the teachers vote in each round, of the round.
         """
         work, split = ensemble.work, ensemble.split
         options = {**ensemble.training.options(), **KeptOutputs.of(work).options(), **split.random(folder)}
@@ -268,7 +268,10 @@ class Run:
                 self._add_votes(part.ensemble, part.name)
 
     def add_labels(self, labels: LabelSet, queries: Sequence[int], delta: float) -> None:
-        """Add a label set and its bounds on ε at `delta`, one for each number of queries in `queries`."""
+        """Add the jobs that draw a label set and compute its bounds on ε at `delta`.
+
+        There are bounds for each number in `queries` or, for a release and for rounds, only for all queries.
+        """
         self.add_ensemble(labels.ensemble)
         if labels.round:
             self.add_round(labels.round)
@@ -309,7 +312,7 @@ class Run:
         self._add("secure_open", labels.name, "labels.npz", {})
 
     def add_student(self, labels: LabelSet, parameters: StudentParameters, queries: int) -> None:
-        """Add a student that is trained on the labels of the first `queries` queries.
+        """Add the job that trains a student on the labels of the first `queries` queries.
 
         In active learning, the student is stored in the folder of its labels; otherwise, in a folder below that folder.
         """
@@ -348,7 +351,7 @@ class Run:
         self._add_collection(ensemble.name)
 
     def add_baseline(self, split: Split, training: TrainingParameters, true_labels: int | None = None) -> None:
-        """Add a non-private model, trained on `true_labels` true labels of the pool.
+        """Add the job that trains a non-private model on `true_labels` true labels of the pool.
 
         If `true_labels` is None, the model is trained on all private data instead.
         """
@@ -358,7 +361,7 @@ class Run:
         self._add("train_baseline", name, "baseline.json", options, record_kind="baselines")
 
     def add_naming(self, split: Split, selection: SelectionParameters) -> None:
-        """Add the public reference: clusters of the pool, each labelled by the most frequent true label in it.
+        """Add the public baseline: clusters of the pool, each labelled by the most frequent true label in it.
 
         `selection` contains the number of clusters.
         """
@@ -403,7 +406,7 @@ class Run:
     def _add_features(self, split: Split, file: str, *file_sets: set[str]) -> None:
         """Add the job that computes the pool's features and stores their encoder.
 
-        `file`, an output whose job reads the features or the encoder, is added to each set in `file_sets`, such as
+        `file` is an output whose job reads the features or the encoder. It is added to each set in `file_sets`, such as
         `uses_features`.
         """
         network = {}
@@ -443,10 +446,10 @@ class Run:
         record_kind: str = "",
         merged_option: str = "",
     ) -> None:
-        """Add the output `file` in `folder`, made by the command of `stage` with `options`.
+        """Add the job that makes the output `file` in `folder` by the command of `stage` with `options`.
 
         The job is called `stage`/`job`; by default, `job` is `folder`. `record_kind` is the kind of the file if figures
-        and tables read it. If several experiments add the same file, the lists of the option `merged_option` are
+        and tables read it. If several experiments add the same file, the values of the option `merged_option` are
         merged. Raises PatebenchError if other options differ.
         """
         target = f"{folder}/{file}"

@@ -161,7 +161,7 @@ class DatasetSettings(ClassParameters):
 
     @property
     def declared(self) -> dict[str, str]:
-        """Return the given declarations as a dict from key ("table" or "images") to JSON text."""
+        """Return the declarations in these settings, as a dict from key ("table" or "images") to JSON text."""
         named = {"table": self.table, "images": self.images}
         return {key: model.model_dump_json(exclude_unset=True) for key, model in named.items() if model is not None}
 
@@ -285,7 +285,7 @@ class PrivateKnnSettings(_with_lists(PrivateKnnParameters)):  # type: ignore[mis
 
 
 class FeatureMethodSettings(_with_lists(FeatureMethodParameters, "epsilon")):  # type: ignore[misc]
-    """Classifiers on features of a public encoder; a private method releases one classifier for each ε."""
+    """Private classifiers that a method trains on features of a public encoder, one for each ε."""
 
 
 class PetdlSettings(_OfEnsembles, _with_lists(PetdlParameters, *_PETDL_LISTS)):  # type: ignore[misc]

@@ -58,7 +58,7 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
     Raises
     ------
     PatebenchError
-        For the first mistake. Missing files are reported together; so are settings that do not match the data.
+        For the first mistake. All missing files are reported together; so are all settings that do not match the data.
     """
     _check_registries()
     settings = ConfigSettings.checked(written)
@@ -139,7 +139,7 @@ def _check_files(settings: ConfigSettings, chosen: Sequence[str]) -> None:
 
 
 def _check_budget(run: Run) -> None:
-    """Raise PatebenchError if a release has several label sets but no total budget, or a budget with too large a δ."""
+    """Raise PatebenchError if a release of several label sets has no total budget, or a budget with too large a δ."""
     limit = run.ledger.limit if run.ledger else None
     if limit is None:
         _check_single_release(run)

@@ -362,9 +362,9 @@ def _audit_ensemble(
     labels_only = ensemble.split.parameters.protects is not None  # if True, samples are public and do not change
 
     def in_file_order(records: Records) -> Records:
-        """Return `records` in the order in which they are stored; if only labels are private, sort them by label.
+        """Return `records`, sorted by label if only labels are private; otherwise, keep their order.
 
-        If they are sorted, a record with a changed label moves, as in a data set that is read class by class.
+        Sorting moves a record whose label is changed, as in a data set that is read class by class.
         """
         if not labels_only:
             return records

@@ -149,8 +149,8 @@ def _read_earlier_labels(
 ) -> Artefact | None:
     """Return the labels of all earlier rounds from the file `earlier`; None in the first round.
 
-    Raise ArtefactError if the new round does not continue the earlier labels. `selected` contains the queries of the
-    new round, `votes` the votes on these queries, and `facts` the metadata that the new labels will store.
+    Raise ArtefactError if the new round does not follow the rounds of these labels. `selected` contains the queries of
+    the new round, `votes` the votes on these queries, and `facts` the metadata that the new labels will store.
     """
     before = None if earlier is None else read_arrays(earlier, LABELS)
     if selected.meta["labels"] != (before.digest if before else None):

@@ -93,7 +93,7 @@ _Facts = tuple[str, dict[str, list[str]]]
 def _read_digests(path: Path) -> _Facts | ArtefactError:
     """Return the digest of the artefact `path`, and the stored digests of its inputs by metadata entry.
 
-    If the file is faulty, the error is returned, not raised, so that a cache stores it.
+    An error in the file is returned, not raised, so that a cache stores it.
     """
     try:
         if path.suffix == ".json":

@@ -230,9 +230,9 @@ def _read_for_votes(path: Path, kind: str, votes: Artefact) -> Record:
 
 
 def expected_label_accuracy(mechanism: Mechanism, votes: Votes, truth: NDArray[Any]) -> float | None:
-    """Return the expected number of correct labels divided by the expected number of answers, both over the noise.
+    """Return the expected number of correct labels divided by the expected number of answers, for fixed `votes`.
 
-    The noise is that of `mechanism`, for fixed `votes`. `truth` (queries,) contains the true labels. The result is None
+    Both are expectations over the noise of `mechanism`. `truth` (queries,) contains the true labels. The result is None
     if no query is ever answered, or if the mechanism does not compute the distribution of its labels.
     """
     log_p = mechanism.log_outcome_probabilities(votes)

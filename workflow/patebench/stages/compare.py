@@ -82,7 +82,7 @@ def compare_records(one: Records, other: Records) -> pd.DataFrame:
 
 
 def unmatched(one: Records, other: Records) -> tuple[list[str], list[str]]:
-    """Return two lists of quantities in words: those only in the run `one`, and those only in the run `other`."""
+    """Return descriptions of the quantities that only the run `one` measured, and of those only in `other`."""
     missing: tuple[list[str], list[str]] = ([], [])
     for number in _read_numbers(one, other):
         if not all(number.values_by_seed):
@@ -109,9 +109,9 @@ class _Number:
     largest: tuple[list[float], list[float]]  # for accuracies: shares of the largest class, one list per run
 
     def to_row(self) -> list[Any]:
-        """Return the row of `compare_records` for the quantity.
+        """Return the values of this quantity in both runs, in the order of the columns of `compare_records`.
 
-        If the runs share at least two seeds, only these seeds are used.
+        If the runs share at least two seeds, only these are used.
         """
         one, other = self.values_by_seed
         common = sorted(set(one) & set(other))

@@ -88,7 +88,7 @@ def run(
 
 
 def _ledgered_noise(place: Place, source: Artefact, mechanism: str, parameters: Mapping[str, float]) -> SanitisingNoise:
-    """Return a source of noise for sanitised bounds, which enters each draw in the ledger at `place` before the draw.
+    """Return the noise of sanitised bounds; each use of it is entered in the ledger at `place` before it is drawn.
 
     An entry states the file of votes `source`, the name `mechanism` and the `parameters` of this mechanism.
     """

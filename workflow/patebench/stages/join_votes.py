@@ -145,7 +145,9 @@ def describe_votes(
     *,
     abstentions: bool = False,
 ) -> dict[str, Any]:
-    """Return the accuracies of teachers and plurality, and the gaps between the two largest counts of each query.
+    """Return the accuracies of the teachers and of the plurality (most frequent class), and the gaps of the queries.
+
+    The gap of a query is the difference of its two largest vote counts.
 
     Parameters
     ----------
@@ -165,11 +167,11 @@ def describe_votes(
     -------
     dict
         `teacher_accuracies` are measured on the test samples or, without `test_votes`, on the queries. They are None
-        for teachers that always abstain and for weighted votes. The plurality has accuracies on queries
-        (`plurality_…_pool`) and test samples (`plurality_…_test`). On a query without votes, the plurality counts as
-        wrong; with weighted votes, it is class 0. `gap_histogram[g]` is the number of queries with gap g = 0 … teachers
-        (PATE 2017, Section 4.1); gaps of weighted votes are rounded to whole votes. `gap_mean` is the mean gap divided
-        by the number of teachers.
+        for teachers that always abstain and for weighted votes. `plurality_…_pool` are accuracies of the plurality on
+        the queries, `plurality_…_test` on the test samples. The plurality of a query without votes counts as wrong or,
+        for weighted votes, is class 0. `gap_histogram[g]` is the number of queries with gap g = 0 … teachers (PATE
+        2017, Section 4.1); gaps of weighted votes are rounded to whole votes. `gap_mean` is the mean gap divided by
+        `teachers`.
     """
     accuracies: list[float | None] = [None] * teachers
     on_test: dict[str, Any] = {"plurality_accuracy_test": None}
@@ -203,7 +205,10 @@ def _accuracies(votes: NDArray[Any], truth: NDArray[Any]) -> list[float | None]:
 def _gaps_and_plurality(
     votes: NDArray[Any], classes: int, abstentions: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the gaps between the two largest counts, and the plurality classes (−1 without votes), both (queries,)."""
+    """Return the gap and the plurality (most frequent class) of the votes on each query, as (queries,) arrays.
+
+    The gap is the difference of the two largest counts. Without votes, the plurality is −1.
+    """
     gaps, plurality = np.empty((2, votes.shape[1]), np.int64)
     for queries in blocks(votes.shape[1], _COUNTS // classes):
         counts = vote_counts(votes[:, queries], classes, abstentions=abstentions)

@@ -25,9 +25,9 @@ def run(
     """Show all draws (uses of noise on private data) in the ledgers at PLACE, and the total ε per ledger.
 
     PLACE is a folder of ledgers or one ledger file [default: results/ledger]. A ledger contains only the draws that
-    were entered in its folder. Two data files of the same people have separate ledgers, whose ε are not added, unless
-    draws from both files state the same name of the data. --private gives a permanent name to the data of the ledger
-    file PLACE.
+    were entered in its folder. Two data files of the same people have separate ledgers, whose ε are not added. To add
+    them, state the same name of the data in all draws. --private gives a permanent name to the data of the ledger file
+    PLACE.
     """
     if delta is not None:
         check_delta(delta)
@@ -45,9 +45,10 @@ def run(
 
 
 def _summarise(ledger: Ledger, delta: float | None) -> dict[str, Any]:
-    """Return a dict of all draws in `ledger`, with the ε of each draw and of all draws together at `delta`.
+    """Return the entries of `ledger` as a dict, with the ε of each entry and of all entries together at `delta`.
 
-    If `delta` is None, the δ of the ledger's limit is used or, without a limit, 1e-5.
+    An entry is one use of noise on private data. If `delta` is None, the δ of the ledger's limit is used or, without a
+    limit, 1e-5.
     """
     at = delta or (ledger.limit.delta if ledger.limit else 1e-5)
     together = spending.epsilon(ledger.spent, at)

@@ -77,7 +77,7 @@ def read_circumstances(benchmarks: Path, jobs: Iterable[str]) -> dict[str, Any]:
 
 
 def commit() -> dict[str, Any] | None:
-    """Return `id`, the git commit of the source code, and `dirty`, True if files differ from this commit.
+    """Return a dict of `id`, the git commit of the source code, and `dirty`, True if files differ from this commit.
 
     Return None if the code is not in a git repository.
     """

@@ -35,11 +35,11 @@ def run(
     selected: Annotated[Path, "Queries whose clusters are named."],
     out: Annotated[OutputFile, "Output file with the result."],
 ) -> None:
-    """Label clusters of the pool by true labels, and measure the accuracy of the clusters' labels on the test set.
+    """Label clusters of the pool by true labels, and measure the accuracy of these labels on the test set.
 
     The clusters are the same as for teachers of the model nearest-query: each selected query has a cluster, and a
-    sample belongs to the cluster with the nearest centre. The label of a cluster is the most frequent true label of the
-    pool samples in it. If there are as many clusters as classes, the best one-to-one assignment is measured too.
+    sample belongs to the cluster with the nearest centre. The label of a cluster is the most frequent true label of its
+    pool samples. If there are as many clusters as classes, the best one-to-one assignment of labels is measured too.
     """
     from patebench.features.cells import centres, nearest
     from patebench.features.query_clusters import majority, one_to_one

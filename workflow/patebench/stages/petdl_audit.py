@@ -86,9 +86,9 @@ def _make_training(
 
 
 def _audit_sum(form: Form, settings: Settings, sort: Summand, teachers: int) -> tuple[Audited, Audited]:
-    """Audit the kind of noisy sum `sort` that `form` releases, on two neighbours; return two results.
+    """Audit a noisy sum of the kind `sort`, released by `form`, on two neighbouring data sets; return two results.
 
-    The first result is from the difference of the means on the two neighbours, the second from many runs on each.
+    The first is computed from the sums without noise, the second from many runs on each data set.
     """
     stated, deviation = noisy_sums.mu(settings.noise, {sort: 1}), settings.noise * form.clip_of(sort, settings)
     pair = _worst_pair(sort, teachers, 10 * form.clip_of(sort, settings))

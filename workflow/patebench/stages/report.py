@@ -112,10 +112,10 @@ def _write_figure(name: str, records: "Records", published: "Published", folder:
 
 
 def title_of(configuration: Mapping[str, Any]) -> str:
-    """Return the title of a report: the name of the `configuration`, followed by the selected experiments.
+    """Return the title of a report: the name of the `configuration`, and the experiments that its key `only` selects.
 
-    Experiments are selected by the key `only`. More than three are left out. Without a name, the title lists the first
-    three experiments of the run.
+    If `only` selects more than three experiments, none is listed. Without a name, the title lists the first three
+    experiments of the run and the number of the others.
     """
     from patebench.config import shown
 

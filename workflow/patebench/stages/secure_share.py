@@ -45,7 +45,7 @@ def run(
 ) -> None:
     """Add noise to the votes of a chunk of teachers, and split the noisy votes into shares, one file per aggregator.
 
-    With --release, the draw is entered in the ledger of these teachers' data before the noise is drawn.
+    With --release, this use of the teachers' data is entered in the data's ledger before noise is drawn.
     """
     if len(out) < 2:
         raise PatebenchError("a single aggregator would see every vote; give --out at least twice")
@@ -90,7 +90,10 @@ def run(
 
 
 def _read_votes(chunk: Artefact, name: str, mechanism: NoiseShares) -> Votes:
-    """Return the votes in `chunk`; raise PatebenchError if the mechanism `name` cannot aggregate them securely."""
+    """Return the votes in `chunk`; raise PatebenchError if `mechanism` cannot aggregate them securely.
+
+    The message calls the mechanism `name`.
+    """
     if "queries_files" in chunk.meta:
         raise ArtefactError(
             chunk.path,

@@ -47,10 +47,11 @@ def run(
 
 @contextmanager
 def _mark_summed(shares: Sequence[Artefact], out: Path) -> Iterator[None]:
-    """Mark released `shares` as summed while the `with` block writes the sum to `out`.
+    """Mark the files of secret `shares` as summed while the `with` block writes their sum to `out`.
 
-    Raise ArtefactError if a share is already marked, because a second sum over other teachers would reveal votes with
-    less noise. If the block fails before `out` exists, the marks are removed.
+    Only shares of a release are marked. Raise ArtefactError if a file is already marked, because two sums over
+    different teachers would reveal votes with less noise. If the block fails before `out` exists, the marks are
+    removed.
     """
     # Only one process can create a mark. The marks of a killed process remain, because its sum may have been seen.
     marks: list[Path] = []
@@ -87,12 +88,12 @@ def check_agreement(files: Sequence[Artefact], entry: str) -> None:
 
 
 def shared_facts(file: Artefact) -> dict[str, Any]:
-    """Return the metadata that all files of one release share (`_SHARED`), such as the mechanism, from `file`."""
+    """Return the metadata of `file` that all files of one release share, such as the mechanism."""
     return {entry: file.meta[entry] for entry in _SHARED if entry in file.meta}
 
 
 def query_arrays(file: Artefact) -> dict[str, NDArray[Any]]:
-    """Return {"queries": positions in the pool} from `file`; {} if the whole pool is queried."""
+    """Return {"queries": positions in the pool} for the queries of `file`; {} if these are the whole pool."""
     return {"queries": file["queries"]} if "queries" in file.arrays else {}
 
 

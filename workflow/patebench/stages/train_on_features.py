@@ -138,8 +138,8 @@ def label_accuracy(labels: NDArray[np.integer], true: Artefact, pool: Artefact) 
 def _private_labels(samples: Artefact, pool: Artefact) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the samples `x` of the pool and their private labels `y`.
 
-    The pool was drawn from `samples`, of which only the labels are private. If the images of the pool were shifted, `x`
-    contains the images before the shift. If they were not, raise ArtefactError if the pool differs from `x`.
+    The pool was drawn from `samples`, of which only the labels are private. If the pool's images were shifted, `x`
+    contains the images before the shift. Raise ArtefactError if they were not shifted and differ from `x`.
     """
     rows = order_by_content(samples.arrays)[pool["row"]]
     own = samples["x"][rows]

@@ -120,10 +120,10 @@ def run(
 
 
 def _use_images(data: StudentData, samples: Artefact) -> StudentData:
-    """Return `data` with the images of the pool as samples instead of the features of these images.
+    """Return a copy of `data` whose samples are the pool's images in `samples`, not the features of these images.
 
-    The function `features` of the result returns the features of the pool if its argument is the images of the pool. It
-    raises PatebenchError for any other samples.
+    The copy's function `features` returns the features of this array of images. For any other array, or if `data` has
+    no features, it raises PatebenchError.
     """
     vectors = data.features(samples["x"]) if data.features else None
 

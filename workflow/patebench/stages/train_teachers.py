@@ -177,11 +177,12 @@ def _vote_with_features(
     encoder: Path,
     training: TrainingParameters,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Return the votes of the teachers `numbers`, which are not trained, as arrays and metadata of a chunk.
+    """Return the votes of the teachers `numbers` as a dict of arrays, and metadata on these votes.
 
-    Each private record of a teacher votes for its own label: on the queries with the nearest features or, with weights,
-    on all queries. `rounds` contains the queries of each round so far, and votes are returned for the last round. If
-    `rounds` is empty, the whole pool is queried. `features` and `encoder` are paths of files.
+    These teachers are not trained: each private record of a teacher votes for its own label, on the queries with the
+    nearest features or, with weights, on all queries. `rounds` contains the queries of each round so far, and votes are
+    returned for the last round. If `rounds` is empty, the whole pool is queried. `features` and `encoder` are paths of
+    files.
     """
     from patebench.features import cells
 
@@ -227,7 +228,7 @@ def _train_and_vote(
     kept: KeptOutputs,
     encoder: Encoder | None,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Train the teachers `numbers`; return the teachers' outputs as arrays, and metadata on the device.
+    """Train the teachers `numbers`; return the teachers' outputs as arrays, and metadata on the computing device.
 
     The outputs are votes on the samples `queries` and on `test_set`, and the probabilities and hints (outputs of a
     hidden layer) that `kept` requests. `randomness` is the base seed and the name of the stream. If an `encoder` is
