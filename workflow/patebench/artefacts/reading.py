@@ -239,10 +239,10 @@ def protects_labels_only(source: Artefact) -> bool:
 
 
 def check_pool_protection(pool: Artefact, partition: Artefact | None = None, *, labels_only: bool = False) -> None:
-    """Raise ArtefactError if the pool and the other inputs differ in what is private: whole samples, or only labels.
+    """Raise ArtefactError if `pool` does not fit what the other inputs protect: whole samples, or only labels.
 
-    With label privacy, the pool consists of samples with private labels. Such a pool is allowed only if `partition`
-    protects only labels or `labels_only` is True. If `labels_only` is True, no other pool is allowed.
+    With label privacy, the pool consists of samples with private labels. Such a pool requires that `partition` protects
+    only labels or that `labels_only` is True. If `labels_only` is True, such a pool is required.
     """
     drawn = (pool.meta["split"] or {}).get("protects") is not None
     if drawn and not (labels_only or (partition is not None and protects_labels_only(partition))):
@@ -268,9 +268,9 @@ def partition_facts(source: Artefact) -> dict[str, Any]:
 def check_drawn_from(labels: Artefact, source: Artefact, votes: Votes) -> None:
     """Raise ArtefactError if the metadata of `labels` show that the labels were not drawn from `votes`.
 
-    `source` is the file of these votes. Both files must store the same pool, number of classes, number of teachers,
-    partition and kind of votes (for example, with abstentions). Labels with seeded noise also store the digest of the
-    votes. Labels of a release or of secure aggregation store no digest, so other votes with the same metadata are not
+    `source` is the file of these votes. Both files must store the same pool, numbers of classes and teachers, partition
+    and kind of votes (for example, with abstentions). Labels with seeded noise also store the digest of the votes.
+    Labels of a release or of secure aggregation store no digest, so other votes with the same metadata are not
     detected.
     """
     stored = {**labels.meta, "teachers": labels.meta.get("ensemble", labels.meta["teachers"])}

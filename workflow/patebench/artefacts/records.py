@@ -179,7 +179,7 @@ def _collected_records(path: Path, content: Facts) -> list[Facts]:
 
 
 def _audit_records(path: Path, content: Facts) -> list[Facts]:
-    """Return one record per bound in the audit file `path`: stated upper bounds, and lower bounds of the audit."""
+    """Return one record per bound in the audit file `path`: stated upper bounds on ε, and measured lower bounds."""
     try:
         names = ("dataset", "teachers", "classes", "mechanism", "parameters", "runs", "confidence")
         facts = {name: content[name] for name in names}

@@ -73,9 +73,9 @@ def student_data(
 def _noisy_table(released: Artefact, positions: NDArray[np.integer]) -> NoisyTable:
     """Return the released table of noisy counts, for a student that learns from the whole table.
 
-    `positions` (queries,) are the positions in the pool of the queries that the student uses; these must be all queries
-    of the table. Raises ArtefactError otherwise. It is also raised if the table has no noise, if records did not vote
-    on their nearest queries in the whole pool, or if the mechanism does not count all votes of a record.
+    `positions` (queries,) are the positions in the pool of the queries that the student uses. Raises ArtefactError
+    unless these are all queries of the table, records voted on their nearest queries in the whole pool, and the table
+    has noise and counts all votes of a record.
     """
     if "noisy_counts" not in released.arrays or "neighbours" not in released.meta or released.meta["rounds"]:
         raise ArtefactError(

@@ -219,7 +219,7 @@ def _set_torch_threads(threads: int) -> None:
 def _threads_option(set_threads: Callable[[int], None], default: Any = 1, shown: bool | str = True) -> click.Option:
     """Return the option --threads, which calls `set_threads` with its value.
 
-    If `shown` is a text, the help shows this text in place of the default value.
+    If `shown` is a text, it replaces the default value in the help.
     """
     return click.Option(
         ["--threads"], type=COUNT, default=default, show_default=shown, expose_value=False,
@@ -248,7 +248,7 @@ def file_in_home(home: Path, name: str) -> Path:
 
 
 def show_on_terminal(content: Any) -> None:
-    """Print a text or a table; tables are as wide as the terminal, or 120 columns if the output is not a terminal."""
+    """Print a text or a table; tables are as wide as the terminal, or 120 columns without a terminal."""
     if isinstance(content, str):
         click.echo(content)
         return

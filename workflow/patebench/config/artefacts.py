@@ -284,7 +284,7 @@ def _mode_part(mode: Mode) -> str | None:
 class Experiment:
     """Label sets and ensembles of one experiment for all its seeds.
 
-    `label_sets` and `ensembles` are dicts that serve as ordered sets: only their keys are used.
+    The dicts `label_sets` and `ensembles` serve as ordered sets: only their keys are used.
     """
 
     name: str

@@ -442,8 +442,8 @@ class _Expansion:
     def _audits(self, settings: AuditSettings, label_sets: Sequence[LabelSet], accounted: Sequence[int]) -> None:
         """Add an audit for each pair of a mechanism and an ensemble in `label_sets`.
 
-        `settings` may select ensembles by their number of teachers. `accounted` contains the numbers of queries for
-        which ε is computed.
+        `settings` may limit the numbers of teachers. `accounted` contains the numbers of queries for which ε is
+        computed.
         """
         where, delta = f"{self.where}.audit", self.settings.accounting.delta
         chosen = {*_select_ensembles(where, settings.teachers, [labels.ensemble for labels in label_sets])}

@@ -134,7 +134,6 @@ class Run:
 
         An entry of the registry may state conditions. `needs` lists kinds of results, such as "students": the run must
         have one of them. `varies` names a setting, such as "pool": the run must use two of its values for one data set.
-        An entry without conditions is always returned.
         """
         return [name for name in registry if self._has_content(registry, name)]
 
@@ -268,9 +267,9 @@ class Run:
                 self._add_votes(part.ensemble, part.name)
 
     def add_labels(self, labels: LabelSet, queries: Sequence[int], delta: float) -> None:
-        """Add the jobs that draw a label set and compute its bounds on ε at `delta`.
+        """Add the jobs of a label set and of its bounds on ε at `delta`, for each number of queries in `queries`.
 
-        There are bounds for each number in `queries` or, for a release and for rounds, only for all queries.
+        For a release and for rounds, there are only bounds for all queries.
         """
         self.add_ensemble(labels.ensemble)
         if labels.round:
@@ -417,10 +416,10 @@ class Run:
             files.add(file)
 
     def _add_collection(self, voters: str, kind: str = "", name: str = "") -> None:
-        """Add the job that gathers, in one file, all results made from the votes in the folder `voters`.
+        """Add the job that gathers, in one file, the results made from the votes in the folder `voters`.
 
-        If `kind` is "labels", "students" or "distilled", the job also gathers the result of this kind in the folder
-        `name`.
+        The result of the kind `kind` ("labels", "students" or "distilled") in the folder `name` becomes one of them. If
+        `kind` is empty, no result is added.
         """
         kinds = self.gathered.setdefault(voters, {})
         below = name.removeprefix(voters).lstrip("/")

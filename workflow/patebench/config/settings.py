@@ -219,7 +219,7 @@ class VotesSettings(ImportParameters):
 
 
 class _OfEnsembles(Parameters):
-    """Base class of settings for all ensembles, or only for those whose number of teachers is in `teachers`."""
+    """Base class of settings for ensembles with a number of teachers in `teachers`, by default for all ensembles."""
 
     teachers: OneOrMore[PositiveWhole] | None = Field(
         None, description="Ensembles to use, by their number of teachers; all by default."

@@ -181,9 +181,9 @@ def _query_numbers(labels: Artefact, requested: Sequence[int]) -> list[int]:
 def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path) -> Ledger:
     """Return the ledger in `folder` that contains the release `labels`.
 
-    Raise PatebenchError if the labels come from a seed, or if the ledger does not contain the release. Also raise
-    PatebenchError if the ledger states another mechanism, parameters, partition, votes, number of teachers or number of
-    queries than `labels` and `votes`. `source` is the file of `votes`.
+    Raise PatebenchError if the labels come from a seed, if the ledger does not contain the release, or if it states
+    another mechanism, parameters, partition, votes, number of teachers or number of queries than `labels` and `votes`.
+    `source` is the file of `votes`.
     """
     if labels.meta["mode"] != Mode.RELEASE:
         raise PatebenchError("labels from a seed are not a release and are not entered in a ledger; leave out --ledger")
@@ -227,7 +227,7 @@ def _total_bounds(labels: Artefact, ledger: Ledger, queries: Sequence[int], delt
     """Return the total ε of all releases in `ledger` as a bound for each number of queries in `queries`.
 
     If the ledger has a limit (ε budget), the total ε is this limit. Otherwise, it is the ε of the composition of all
-    releases. It is the same for each number of queries. Return [] if the ledger contains no release besides `labels`.
+    releases. The total is the same for each number. Return [] if the ledger contains no release besides `labels`.
     """
     if len(ledger.entries) == len(labels.meta["entries"]):
         return []

@@ -96,11 +96,12 @@ def run(
 
 
 def audit(config: Run, folder: Path, changes: int = 1, thorough: bool = False) -> Iterator[AuditedData]:
-    """Yield the findings on each data set and each ensemble, for the first seed of each experiment.
+    """Rerun the stages on changed private data, and yield the findings on each data set and each ensemble.
 
-    For each ensemble, each kind of change to the private data is made `changes` times. If `thorough` is True, all
-    teachers are retrained after each change. The stages write to subfolders of `folder`. Raise PatebenchError if the
-    votes were imported, or if the data set uses `long_tail`, which selects records by their labels.
+    Only the first seed of each experiment is audited. For each ensemble, each kind of change is made `changes` times.
+    If `thorough` is True, all teachers are retrained after each change. The stages write to subfolders of `folder`.
+    Raise PatebenchError if the votes were imported, or if the data set uses `long_tail`, which selects records by their
+    labels.
     """
     label_sets = [labels for experiment in config.experiments for labels in experiment.label_sets]
     first_seeds: dict[Ensemble, None] = {}
@@ -159,8 +160,8 @@ class Rerun:
     def _make(self, stage: str, target: str, outputs: Mapping[str, str], **options: Any) -> None:
         """Run the command of `stage` to create the file `target`, with the configured options and `options`.
 
-        `outputs` maps each output option to a file name in the folder of `target`. Input files are searched in this
-        folder and then in its parent folders.
+        `outputs` maps each output option to a file name in the folder of `target`. Input files are taken from this
+        folder or, if missing there, from the nearest parent folder.
         """
         folder = (self.folder / target).parent
         options = {**self.run.options[target], **{option: folder / name for option, name in outputs.items()}, **options}
@@ -247,7 +248,7 @@ class Rerun:
 
 
 def _read_as_loaded(path: Path) -> Artefact:
-    """Return the samples in the file `path`; if `x` contains features of images, the images replace `x`."""
+    """Return the samples in the file `path`; if it contains images and features of them, `x` is the images."""
     samples = read_any_arrays(path, LAYOUTS)
     arrays = dict(samples.arrays)
     arrays["x"] = arrays.pop("images", arrays["x"])
@@ -364,7 +365,7 @@ def _audit_ensemble(
     def in_file_order(records: Records) -> Records:
         """Return `records`, sorted by label if only labels are private; otherwise, keep their order.
 
-        Sorting moves a record whose label is changed, as in a data set that is read class by class.
+        If sorted, a record with a changed label moves, as in data stored class by class.
         """
         if not labels_only:
             return records

@@ -15,8 +15,8 @@ def run(*, files: tuple[Path, ...], as_json: Json) -> None:
     """Check leaderboard entries (JSON): compute their ε from mechanism, parameters and queries or steps.
 
     Print one line per problem, and one line per entry with its status. The exit status is 1 if an entry is rejected,
-    for example because its file is invalid, or because its unit of privacy, adjacency or δ is missing. Labels or votes
-    attached to an entry are read from its folder.
+    for example because its file is invalid or its unit of privacy, adjacency or δ is missing. Labels or votes attached
+    to an entry are read from its folder.
     """
     from patebench.leaderboard.assessment import assess
     from patebench.leaderboard.entry import read_entry

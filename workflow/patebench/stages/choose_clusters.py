@@ -23,9 +23,10 @@ def run(
 ) -> None:
     """Choose the number of clusters of the pool, if each cluster is one query and each teacher votes on one query.
 
-    The result is the largest number of clusters for which the noise makes few labels of the pool wrong. It depends only
-    on public features, --teachers and the noise, so it costs no privacy. Do not give the number of private records as
-    --teachers: this number is private, unless neighbouring data sets differ by a replaced record (partition iid).
+    The result is the largest number of clusters for which noise makes few pool labels wrong, or --classes if there is
+    none. The choice depends only on public features, --teachers and the noise, so it costs no privacy. Do not give the
+    number of private records as --teachers: this number is private, unless neighbouring data sets differ by a replaced
+    record (partition iid).
     """
     from patebench.features.query_clusters import HIDDEN, LEAST_VOTES, choose
 

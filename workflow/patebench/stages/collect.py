@@ -196,9 +196,10 @@ def _student_record(path: Path, label_sets: Mapping[str, _LabelSet], private_rec
 
 
 def _distilled_records(path: Path, votes: Artefact, common: Record) -> list[Record]:
-    """Return one record for each network in the file `path` of the stage `distil`.
+    """Return one record for each distilled network in the file `path` of the stage `distil`.
 
-    `common` contains the columns that all records of the ensemble share, and `votes` the distilled votes.
+    `common` contains the columns that all records of the ensemble share. Raise ArtefactError if the networks were not
+    trained with `votes`.
     """
     content = _read_for_votes(path, "distil", votes)
     facts_read = select_entries(path, content, ("model", "recipe", "epochs", "learnt"))

@@ -82,7 +82,7 @@ def compare_records(one: Records, other: Records) -> pd.DataFrame:
 
 
 def unmatched(one: Records, other: Records) -> tuple[list[str], list[str]]:
-    """Return descriptions of the quantities that only the run `one` measured, and of those only in `other`."""
+    """Return two lists with descriptions of the quantities that only the run `one`, or only `other`, measured."""
     missing: tuple[list[str], list[str]] = ([], [])
     for number in _read_numbers(one, other):
         if not all(number.values_by_seed):

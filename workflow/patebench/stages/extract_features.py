@@ -26,8 +26,8 @@ def run(
 ) -> None:
     """Learn features of the pool without labels.
 
-    The encoder is trained on public samples only, so the encoder is public. It is stored too, to compute features of
-    other samples. The pool's file states the type of the encoder.
+    The encoder is trained on public samples only, so it is public. It is stored too, to compute features of other
+    samples. The pool's file states the type of the encoder.
     """
     import torch
 

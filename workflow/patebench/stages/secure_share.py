@@ -90,10 +90,7 @@ def run(
 
 
 def _read_votes(chunk: Artefact, name: str, mechanism: NoiseShares) -> Votes:
-    """Return the votes in `chunk`; raise PatebenchError if `mechanism` cannot aggregate them securely.
-
-    The message calls the mechanism `name`.
-    """
+    """Return the votes in `chunk`; raise PatebenchError if secure aggregation by `mechanism` does not allow them."""
     if "queries_files" in chunk.meta:
         raise ArtefactError(
             chunk.path,

@@ -43,8 +43,7 @@ def run(
 ) -> None:
     """Label the first samples of the pool by their nearest private records, and train a student on these labels.
 
-    Private samples that equal a pool or test sample byte for byte are left out. The true labels are used only to
-    measure the accuracy of the labels.
+    Private samples that equal a pool or test sample byte for byte are left out.
     """
     import torch
 

@@ -162,9 +162,9 @@ def _train(
 ) -> "tuple[StudentTrainer, Curve, dict[str, Any]]":
     """Train a student on `data` without the pool samples at the indices `held_out`.
 
-    Return the trained student, the learning curve and the accuracies. The accuracies are those of `class_accuracy` on
-    `test_set`, and `held_out_accuracy` if `held_out` is not empty: the share of the held-out labels that the student
-    predicts. An error about a sample names the file of `pool` or of `test_set`.
+    Return the trained student, the learning curve and the accuracies on `test_set`. If `held_out` is not empty, the
+    entry `held_out_accuracy` is the share of the held-out labels that the student predicts. An error about a sample
+    names the file of `pool` or of `test_set`.
     """
     from patebench.students.student_training import train
 

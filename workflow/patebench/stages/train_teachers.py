@@ -179,7 +179,7 @@ def _vote_with_features(
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Return the votes of the teachers `numbers` as a dict of arrays, and metadata on these votes.
 
-    These teachers are not trained: each private record of a teacher votes for its own label, on the queries with the
+    These teachers are not trained: each of their private records votes for its own label, on the queries with the
     nearest features or, with weights, on all queries. `rounds` contains the queries of each round so far, and votes are
     returned for the last round. If `rounds` is empty, the whole pool is queried. `features` and `encoder` are paths of
     files.
