@@ -149,7 +149,7 @@ class NetworkModel:
         return torch.cat(logits).cpu()
 
     def _parameters_by_name(self, weights: Tensor) -> dict[str, Tensor]:
-        """Return the network's parameters by name, cut from the vector `weights`."""
+        """Return the network's parameters by name; their values are consecutive parts of the vector `weights`."""
         shapes = {name: parameter.shape for name, parameter in self._net.named_parameters()}
         parts = torch.split(weights, [shape.numel() for shape in shapes.values()])
         return {name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}

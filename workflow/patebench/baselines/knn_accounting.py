@@ -57,20 +57,20 @@ class KNNSettings:
     def tests(self) -> SubsampledGaussian:
         """Return the mechanism that makes all tests: the subsampled Gaussian mechanism, with one step per query.
 
-        The noise multiplier is σ₁/Δ, where Δ = `TEST` is the L2 sensitivity of the largest count.
+        The noise multiplier is `sigma1`/Δ, where Δ = `TEST` is the L2 sensitivity of the largest vote count.
         """
         return SubsampledGaussian(self.sigma1 / TEST, self.rate, self.queries)
 
     def answered(self, answers: int) -> SubsampledGaussian:
         """Return the mechanism that releases `answers` answers: the subsampled Gaussian mechanism, one step per answer.
 
-        The noise multiplier is σ₂/Δ, where Δ = `ANSWER` is the L2 sensitivity of all counts of a query.
+        The noise multiplier is `sigma2`/Δ, where Δ = `ANSWER` is the L2 sensitivity of the vote counts of a query.
         """
         return SubsampledGaussian(self.sigma2 / ANSWER, self.rate, answers)
 
     @property
     def most(self) -> int:
-        """Return the maximum number of answered queries: `answers` if given, but at most `queries`."""
+        """Return the maximum number of answered queries: the smaller of `answers` (if not None) and `queries`."""
         return self.queries if self.answers is None else min(self.answers, self.queries)
 
 

@@ -55,10 +55,10 @@ class NoisySteps:
         self._sampling_check = SamplingCheck(self._rate, samples)
 
     def step(self, clipped_sum: Callable[[Tensor, float], Tensor]) -> Tensor:
-        """Draw a batch, and return the noisy sum of a clipped vector per sample, divided by the clipping norm.
+        """Draw a batch, and return its `clipped_sum` divided by the clipping norm, plus Gaussian noise.
 
-        `clipped_sum` is a function of the batch's positions and the clipping norm. It returns the sum over the samples
-        at these positions, for example of their clipped gradients. One sample may change this sum by at most the
+        `clipped_sum` is called with the positions of the batch and the clipping norm. It returns the sum of one vector
+        per sample at these positions, such as the clipped gradients. One sample may change this sum by at most the
         clipping norm.
         """
         positions = self._sampler.draw(self._samples)

@@ -52,7 +52,7 @@ class SamplingCheck:
         return len(self._sizes)
 
     def add(self, positions: NDArray[np.int64]) -> None:
-        """Add to the statistics a batch of the samples at `positions` (batch,)."""
+        """Add one batch to the statistics: the samples at `positions` (batch,)."""
         self._sizes.append(len(positions))
         if self._rate == 1:
             return

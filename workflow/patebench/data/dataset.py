@@ -81,7 +81,10 @@ class LabelledSamples:
         return len(self.y)
 
     def where(self, mask: NDArray[np.bool_]) -> Self:
-        """Return the samples where `mask` (samples,) is True; if `rows` is None, original positions become the rows."""
+        """Return the samples for which `mask` (samples,) is True, with their row numbers.
+
+        If `rows` is None, their positions before the selection become the row numbers.
+        """
         rows = np.flatnonzero(mask) if self.rows is None else self.rows[mask]
         owners = None if self.owners is None else self.owners[mask]
         return replace(self, x=self.x[mask], y=self.y[mask], rows=rows, owners=owners)

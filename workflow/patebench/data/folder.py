@@ -127,8 +127,9 @@ def unlike_others(copies: Path, private: str | None = None, **others: str) -> It
     Each copy contains an additional red image: the first in an existing class folder, the second in a new one.
     `patebench audit --adjacency` loads each copy and compares the public outputs with those for the original folder.
 
-    Yields tuples (kind of change, description, path of the copy). The copy is a folder of links below `copies`. Yields
-    nothing if an index lists the images. `others` are further options of `load`, which are ignored.
+    Yields tuples (kind of change, description, path of the copy). The copy is a folder of links below `copies`. If
+    `private` is None, an index lists the images, and nothing is yielded. `others` are further options of `load`, which
+    are ignored.
     """
     if private is None:
         return
@@ -216,9 +217,9 @@ def _list_index(index: Path) -> tuple[list[_Image], list[_Image]]:
         raise ArtefactError(index, fault, fix, code="missing-column")
 
     def refuse(column: str, wrong: NDArray[np.bool_], fault: str, fix: str) -> None:
-        """Raise ArtefactError for the first record where `wrong` (records,) is True.
+        """Raise ArtefactError if `wrong` (records,) is True for a record; the message names the first one.
 
-        The record's value in `column` replaces {} in `fault`.
+        {} in the text `fault` stands for this record's value in `column`.
         """
         if wrong.any():
             first = int(np.flatnonzero(wrong)[0])

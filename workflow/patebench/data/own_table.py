@@ -235,7 +235,7 @@ def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
 
 
 def _header(path: Path) -> list[str]:
-    """Return the column names in the first line of a CSV or TSV file; pandas would rename a repeated age to age.1."""
+    """Return the column names of a CSV or TSV file as written; pandas would rename the second of two equal names."""
     with open(path, encoding="utf-8-sig", newline="") as stream:
         rows = csv.reader(stream, delimiter=_SEPARATORS[path.suffix.lower()], skipinitialspace=True)
         return next((row for row in rows if any(row)), [])
@@ -368,7 +368,11 @@ def _quoted(column: "pd.Series[Any]", wrong: NDArray[np.bool_]) -> str:
 def _error(
     path: Path, wrong: NDArray[np.bool_], column: str, what: str, fix: str, code: str = "table-value"
 ) -> ArtefactError:
-    """Return an ArtefactError that names the first record where `wrong` (records,) is True and counts the others."""
+    """Return an ArtefactError on the wrong values in `column`, those where `wrong` (records,) is True.
+
+    The message names the first record with a wrong value and counts the others. It states `what` is wrong, and the
+    `fix`.
+    """
     first, count = int(np.flatnonzero(wrong)[0]) + 1, int(wrong.sum())
     more = f" (and {count - 1:,} more)" if count > 1 else ""
     return ArtefactError(path, f"record {first}{more}, column '{column}': {what}", fix, code=code)

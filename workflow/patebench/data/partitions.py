@@ -157,10 +157,10 @@ def iid(inputs: PartitionInputs) -> Assignment:
 
 
 def skew(inputs: PartitionInputs) -> Assignment:
-    """Assign samples so that a fraction `share` of each shard has one label, the main label of the teacher.
+    """Assign samples so that a fraction `inputs.share` of each shard has one label, the main label of the teacher.
 
-    Shard sizes differ by at most one. The main label of teacher i is i mod `classes`. Exactly round(share · size)
-    samples of a shard have the main label (halves are rounded up). Samples are otherwise assigned at random. The
+    Shard sizes differ by at most one. The main label of teacher i is i mod `inputs.classes`. Exactly round(share ·
+    size) samples of a shard have the main label (halves are rounded up). Samples are otherwise assigned at random. The
     unbalanced experiment of Sun et al. 2019 (PET-DL) uses such shards.
 
     Raises
@@ -299,10 +299,11 @@ def read_owners(path: Path) -> NDArray[Any]:
 def _swap_conflicts(
     slots: NDArray[Any], mains: NDArray[Any], labels: NDArray[Any], rng: np.random.Generator
 ) -> NDArray[Any]:
-    """Return a copy of `slots` (samples,), the teacher of each sample, in which no sample has its teacher's main label.
+    """Return a copy of `slots` (samples,) in which no sample has the main label of its teacher.
 
-    Main labels are assigned separately, in exact numbers. The teacher of each conflicting sample is swapped with that
-    of a random other sample. `mains` (teachers,) and `labels` (samples,) are the labels of teachers and samples.
+    `slots` are the teachers of the samples, and `labels` (samples,) the samples' labels. `mains` (teachers,) are the
+    main labels of the teachers. A sample with the main label of its teacher swaps teachers with a random other sample.
+    `skew` assigns main labels separately, in exact numbers.
     """
     slots = slots.copy()
     for label in np.unique(labels):

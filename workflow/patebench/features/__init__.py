@@ -82,7 +82,7 @@ has_fixed_outputs = ENCODERS.flag("fixed")
 
 
 def encoder_class(name: str) -> "type[Encoder]":
-    """Return the encoder class registered as `name`; for any other name, `NetworkEncoder`, for a user's own network."""
+    """Return the encoder class registered as `name`; if `name` is not registered, return `NetworkEncoder`."""
     own = "patebench.features.trained_networks:NetworkEncoder"
     return ENCODERS.load(name) if name in ENCODERS else imported(own)
 
@@ -168,7 +168,7 @@ class Encoder(ABC):
     @classmethod
     @abstractmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Create the encoder from the `arrays` of its file; raise PatebenchError if they belong to another kind."""
+        """Create the encoder from `arrays`, read from its file; raise PatebenchError for another kind of encoder."""
 
     def check_shape(self, x: NDArray[Any]) -> None:
         """Raise PatebenchError unless the samples `x` (samples, …) have the encoder's shape."""

@@ -70,7 +70,7 @@ def nearest(vectors: NDArray[np.floating], centres: Array) -> NDArray[np.intp]:
 
 
 def squared_distances(vectors: NDArray[np.floating], points: NDArray[np.floating]) -> Iterator[tuple[slice, Array]]:
-    """Yield, for consecutive blocks of rows of `vectors`, the rows as a slice and their squared distances to `points`.
+    """Yield blocks of rows of `vectors`: a slice of consecutive rows, and their squared distances to `points`.
 
     Distances are (rows, points), in squared units of the grid (`on_grid`).
     """
@@ -79,10 +79,10 @@ def squared_distances(vectors: NDArray[np.floating], points: NDArray[np.floating
 
 
 def _relative_distances(vectors: NDArray[np.floating], points: NDArray[np.floating]) -> Iterator[tuple[slice, Array]]:
-    """Yield, for consecutive blocks of rows of `vectors`, the rows as a slice and ‖v − p‖² − ‖v‖² for all `points` p.
+    """Yield blocks of rows of `vectors`: a slice of consecutive rows, and ‖v − p‖² − ‖v‖² for each row v and point p.
 
-    The result is (rows, points), in squared units of the grid. Within a row v, it orders the points as their distances
-    do, without the time to compute ‖v‖².
+    The differences are (rows, points), in squared units of the grid (`on_grid`). For each row, they order the points by
+    distance, without the time to compute ‖v‖².
     """
     points = on_grid(points)
     square = np.square(points).sum(axis=1)
@@ -174,7 +174,7 @@ class Directions:
 
     @classmethod
     def of(cls, features: NDArray[np.floating], queries: NDArray[np.integer]) -> Self:
-        """Return the map to weights on `queries`, computed from the `features` (samples, features) of the pool.
+        """Return the map from features to the weights of votes, learnt from the pool's `features` (samples, features).
 
         `queries` (queries,) are positions in the pool. If there are n queries, the features must have at least n − 1
         principal axes with a variance above rounding; otherwise PatebenchError is raised.
@@ -203,15 +203,15 @@ class Directions:
         return quantised(np.rint(self.along(vectors) * _GRID) @ self.rotation / _GRID**2 * _LENGTH)
 
     def votes(self, vectors: NDArray[np.floating]) -> Array:
-        """Return the `weights` of records with `vectors` as real numbers (samples, queries); rows have L2 norm ≤ 1."""
+        """Return the `weights` of `vectors` as real numbers (samples, queries); each row has an L2 norm ≤ 1."""
         return self.weights(vectors) / UNIT
 
     def along(self, vectors: NDArray[np.floating]) -> Array:
         """Return the coordinates (samples, queries) of `vectors` (samples, features) before their rotation to weights.
 
-        The first queries − 1 coordinates of a vector are those along `axes`, scaled to length √(1 − c²). The last
-        coordinate is the constant c = `_CONSTANT`. The length of a row is 1, or less if the vector equals `mean` up to
-        rounding.
+        All coordinates except the last are those along `axes`, scaled to length √(1 − c²). The last coordinate is the
+        constant c = `_CONSTANT`. `rotation` turns all into weights. The length of a row is 1, or less if the vector
+        equals `mean` up to rounding.
         """
         along = np.rint((on_grid(vectors) - self.mean) @ self.axes / _GRID)
         length = np.sqrt(np.square(along).sum(axis=1, keepdims=True)) / np.sqrt(1 - _CONSTANT**2)

@@ -74,9 +74,10 @@ class GraphEncoder(Encoder):
         return self._average_neighbours(self.base.features_alone(x, report))
 
     def _average_neighbours(self, vectors: Array) -> Array:
-        """Return, for each of `vectors`, the mean of `smoothed` over the samples of the pool with the nearest anchors.
+        """Return the smoothed features (vectors, features) for `vectors`, which the encoder `base` has computed.
 
-        `vectors` and the result are (vectors, features). `vectors` are features computed by the encoder `base`.
+        The result for a vector is the mean of `smoothed` over the samples of the pool whose `anchors` are nearest to
+        it.
         """
         near = nearest_several(vectors, self.anchors, min(self.neighbours, len(self.anchors)))
         smoothed, sums = on_grid(self.smoothed), np.zeros_like(vectors)

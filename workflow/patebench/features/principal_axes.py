@@ -67,7 +67,7 @@ class PrincipalAxes:
 
     @classmethod
     def of(cls, axes: Tensor, arrays: Mapping[str, NDArray[Any]], numbers: int, kind: str) -> Self:
-        """Return the map with these `axes`, and with the "mean" and "spread" in the `arrays` of an encoder's file.
+        """Return the map with these `axes`, and with the "mean" and "spread" in `arrays`, read from an encoder's file.
 
         `axes` are flattened: one vector, from the array "weights" of the file. A sample is described by `numbers`
         numbers. Raises PatebenchError, which names the encoder `kind`, if the sizes of the arrays are wrong.
@@ -95,11 +95,11 @@ class AxesEncoder(Encoder):
     @classmethod
     @abstractmethod
     def outputs(cls, x: NDArray[Any], report: Report = silent) -> Tensor:
-        """Return the float32 outputs (samples, numbers) of the fixed function for samples `x` (samples, …)."""
+        """Return the float32 numbers (samples, numbers) by which the encoder describes samples `x` (samples, …)."""
 
     @classmethod
     def outputs_alone(cls, x: NDArray[Any], report: Report = silent) -> NDArray[np.float32]:
-        """Return the outputs (records, numbers) for private records `x`, each computed independently of the others."""
+        """Return `outputs` (records, numbers) of private records `x`, computed for each record independently."""
         return in_batches(lambda record: cls.outputs(record).numpy(), x, report)
 
     @classmethod

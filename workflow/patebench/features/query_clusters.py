@@ -82,8 +82,8 @@ class Clustering:
     clusters : number of clusters
     fewest_votes : expected number of votes of the smallest cluster
     median_votes : median over the clusters of the expected number of votes
-    hidden : share of the pool in clusters with fewer than `LEAST_VOTES` · σ expected votes, where noise often hides the
-        label. σ is the standard deviation of the noise on a count
+    hidden : share of the pool in clusters with fewer than `LEAST_VOTES` · σ expected votes, where noise often makes
+        the label wrong. σ is the standard deviation of the noise on a count
     """
 
     clusters: int
@@ -96,7 +96,7 @@ class Clustering:
 class Choice:
     """Result of `choose`: the number of clusters to query, and the clusterings that were compared.
 
-    A clustering is acceptable if noise hides few labels: its `hidden` is at most `HIDDEN`.
+    A clustering is acceptable if noise makes few labels wrong: its `hidden` is at most `HIDDEN`.
 
     Attributes
     ----------
@@ -115,11 +115,11 @@ class Choice:
 
 
 def choose(features: NDArray[np.floating], *, teachers: int, sigma: float, classes: int) -> Choice:
-    """Choose the number of clusters of the pool to query: the largest at which noise hides few labels (see `Choice`).
+    """Choose the number of clusters of the pool to query: the largest at which noise makes few labels wrong.
 
-    `features` (samples, features) are those of the pool. One to five clusters per class are compared. `teachers` is the
-    declared number of teachers, each with one vote; `sigma` is the standard deviation of the noise on a count. Raises
-    PatebenchError if the pool is too small.
+    `Choice` states the exact rule. `features` (samples, features) are those of the pool. One to five clusters per class
+    are compared. `teachers` is the declared number of teachers, each with one vote; `sigma` is the standard deviation
+    of the noise on a count. Raises PatebenchError if the pool is too small.
     """
     if len(features) < classes:
         raise PatebenchError(
@@ -161,9 +161,10 @@ class QueryClusters:
 
     @classmethod
     def of(cls, features: NDArray[np.floating], queries: NDArray[np.integer], rounds: Sequence[int] = ()) -> Self:
-        """Measure the clusters of `queries`, which are positions in the pool with `features` (samples, features).
+        """Return the sizes and nearness of the clusters of `queries`, from the pool's `features` (samples, features).
 
-        All arguments are public. `rounds` are the numbers of queries of each round, in order; empty means one round.
+        `queries` are positions in the pool. All arguments are public. `rounds` are the numbers of queries of each
+        round, in order; empty means one round.
         """
         means, count = centres(features, queries), len(queries)
         ends = list(pairwise([0, *accumulate(rounds or (count,))]))

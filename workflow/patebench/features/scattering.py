@@ -135,7 +135,8 @@ def _gaussian(height: int, width: int, size: int, angle: float, frequency: float
 def _averaging_matrix(side: int, scale: int) -> Tensor:
     """Return the matrix (side/4 − 2, side/scale) that averages a row of pixels with Gaussian weights.
 
-    `side` is the length of the row before it was subsampled by `scale`.
+    The row had `side` pixels before it was subsampled by `scale`. Averages are at every fourth of these pixels, except
+    both ends.
     """
     frequency = 2 * math.pi * torch.fft.fftfreq(side // scale, scale, dtype=torch.float64)
     rows = torch.fft.fft(torch.eye(side // scale, dtype=torch.float64), dim=0)
@@ -159,7 +160,7 @@ def _subsample(spectrum: Tensor) -> Tensor:
 
 
 class ContrastScatteringEncoder(Encoder):
-    """Encoder that concatenates contrastive features and scattering features, the latter with a larger weight.
+    """Encoder that concatenates contrastive features and scattering features; scattering features weigh more.
 
     Scattering features separate some samples of different classes that contrastive features confuse. The encoder
     `scattering-graph` smooths the concatenated features.

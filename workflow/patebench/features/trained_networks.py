@@ -207,6 +207,6 @@ def _read_onnx(content: bytes) -> Network:
 
 
 def _cause(fault: Exception) -> str:
-    """Return the first sentence of the last line of the error `fault`, which names its cause."""
+    """Return the cause of the error `fault`: the first sentence of the last line of its message."""
     lines = str(fault).strip().splitlines()
     return lines[-1].strip().partition(". ")[0].rstrip(".")[:200] if lines else type(fault).__name__

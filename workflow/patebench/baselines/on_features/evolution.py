@@ -70,7 +70,8 @@ class PrivateEvolution(GaussianSums):
         """Release the noisy vote counts of all candidates, and return the candidates' weights (candidates, classes).
 
         `positions` contains, for each class, the positions of its candidates in `pool`. A weight is the excess of a
-        noisy count over a threshold, and the weights of a class are scaled to a sum of 1.
+        noisy count over a threshold. If a class has no count above the threshold, only its largest count gets a weight.
+        The weights of a class are scaled to a sum of 1.
         """
         votes = [
             np.bincount(nearest(private.features[private.labels == label], pool[own]), minlength=len(own))

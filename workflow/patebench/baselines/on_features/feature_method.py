@@ -80,7 +80,10 @@ class FeatureMethod(ABC):
         return 1
 
     def bound(self, delta: float) -> Bound:
-        """Return the worst-case ε of all releases at `delta`, marked as not publishable because the noise is seeded."""
+        """Return a bound with the worst-case ε of all releases at `delta`.
+
+        It is marked as not publishable, because the noise comes from a seeded generator.
+        """
         accountant, label, source = self.accounted
         replaced, added = self.costs(check_delta(delta))
         return Bound(
@@ -127,9 +130,9 @@ class GaussianSums(FeatureMethod):
         """
 
     def noisy(self, sums: Array, rng: np.random.Generator) -> Array:
-        """Return `sums` over the records plus noise N(0, `noise`²) on each entry.
+        """Return `sums`, which are sums over the records, plus noise N(0, `self.noise`²) on each entry.
 
-        Subclasses may release facts about the records only through this method.
+        A subclass must not release anything else that depends on the records.
         """
         return sums + self.noise * rng.standard_normal(sums.shape)
 
@@ -143,7 +146,7 @@ class GaussianSums(FeatureMethod):
 
 
 def linear_scores(pool: Array, class_weights: Array) -> Scores:
-    """Fit a linear classifier by ridge regression; return its function from features to scores of the classes.
+    """Fit a linear classifier by ridge regression; return a function that maps features to class scores.
 
     `pool` (samples, features) are the features of public samples. `class_weights` (samples, classes) states how much a
     sample counts as an example of each class; samples whose weights are all 0 are not used.

@@ -73,9 +73,10 @@ class Scaling:
         return replace(plain, length=max(float(np.median(np.linalg.norm(plain.along(pool), axis=1))), 1e-12))
 
     def along(self, features: Array) -> Array:
-        """Return the coordinates (samples, dimensions) along `axes` of `features` (samples, features) minus `mean`.
+        """Return the coordinates (samples, dimensions) of `features` (samples, features) along the axes `axes`.
 
-        Sums are over integers and exact. If `axes` is None, the result is `features` minus `mean`.
+        The pool's `mean` is subtracted first. Sums are over integers, so they are exact. If `axes` is None, only `mean`
+        is subtracted.
         """
         if self.axes is None:
             return features - self.mean

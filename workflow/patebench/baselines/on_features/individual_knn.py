@@ -72,7 +72,7 @@ def _vote_weights(squared_distances: Array, squared_radii: Array) -> Array:
 
 
 def _within_budget(votes: Array) -> Units:
-    """Reduce `votes` (records, queries) so that the squared weights of each record add up to at most 1, its budget.
+    """Reduce `votes` (records, queries) so that the squares of each record's votes add up to at most 1, its budget.
 
     Votes are processed in the order of the queries. The vote that would exceed the budget is reduced, and later votes
     of the record become 0. The result (records, queries) contains integers in units of 1/`UNIT`.

@@ -40,7 +40,7 @@ _ERRORS, _POWERS, _VARIANCES = (0.25, 1.0, 4.0, 16.0), (-1.0, -0.5, 0.0, 0.5, 1.
 
 @dataclass(frozen=True, kw_only=True)
 class LeastSquares(GaussianSums):
-    """Least squares: a linear classifier from noisy class sums of the private records and the pool's covariance."""
+    """Method that fits a linear classifier to noisy class sums of the private records, with the pool's covariance."""
 
     squared_changes = 4 * (1 - CONSTANT**2), 1.0
 
@@ -57,18 +57,20 @@ class LeastSquares(GaussianSums):
     def _covariance(self, units: Units, pool: Units, records: float, rng: np.random.Generator) -> Array:
         """Return an estimate (features, features) of the mean outer product v·vᵀ of the private vectors v.
 
-        This class returns the mean over the public vectors `pool`. `PrivateLeastSquares` returns the sum over the
-        private vectors `units` plus noise drawn by `rng`, divided by `records`, the noisy number of records.
+        This class returns the mean of v·vᵀ over the public vectors `pool`. `PrivateLeastSquares` returns the sum of
+        v·vᵀ over the private vectors `units` plus noise drawn by `rng`, divided by `records`, the noisy number of
+        records.
         """
         return outer_sums(pool) / len(pool)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateLeastSquares(LeastSquares):
-    """Least squares as in the paper (DP-LS): from noisy class sums of the features v, and a noisy Σ v vᵀ.
+    """Method DP-LS: least squares from two noisy releases, the class sums of the vectors v and the sum of v·vᵀ.
 
-    Let w replace v, with ‖v‖, ‖w‖ ≤ 1 and s = ⟨v, w⟩. The squared L2 changes of the two releases then add up to at most
-    (2 − 2s) + (2 − 2s²) = 4.5 − 2(s + ½)² ≤ 4.5 if both records have the same class, and at most 2 + 2 = 4 otherwise.
+    If v is replaced by w, with ‖v‖, ‖w‖ ≤ 1 and s = ⟨v, w⟩, the squared L2 changes of the two releases add up to at
+    most (2 − 2s) + (2 − 2s²) = 4.5 − 2(s + ½)² ≤ 4.5 if both records have the same class, and at most 2 + 2 = 4
+    otherwise.
     """
 
     squared_changes = 4.5, 2.0
@@ -87,9 +89,10 @@ class PrivateLeastSquares(LeastSquares):
 
 
 def _fit_linear(noisy_sums: Array, noise: float, covariance: Array, scaling: Scaling) -> Fitted:
-    """Fit a linear classifier to `noisy_sums` (features, classes), class sums with noise N(0, `noise`²).
+    """Fit a linear classifier to `noisy_sums`, sums of the vectors of each class with noise N(0, `noise`²).
 
-    `covariance` (features, features) is the mean outer product of the vectors, and `scaling` maps features to vectors.
+    `noisy_sums` is (features, classes). `covariance` (features, features) is the mean outer product of the vectors.
+    `scaling` maps the features of a sample to its vector.
     """
     counts = np.maximum(noisy_sums[-1] / CONSTANT, 0)
     records = max(float(counts.sum()), 1.0)

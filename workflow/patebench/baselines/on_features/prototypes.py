@@ -43,10 +43,10 @@ _CLIPPED = 0.5, 0.99
 
 @dataclass(frozen=True, kw_only=True)
 class ClassMeans(GaussianSums):
-    """DPPL-Mean: the noisy sum of a class's feature vectors is its prototype, of which only the direction is used.
+    """Method DPPL-Mean: the prototype of a class is the noisy sum of the feature vectors of its records.
 
-    Vectors have at most length 1, so replacing a record by one of the same class changes the sum by at most 2 in L2
-    norm.
+    Only the direction of a prototype is used. Vectors have at most length 1, so replacing a record by one of the same
+    class changes the sum by at most 2 in L2 norm.
     """
 
     squared_changes = 4.0, 1.0
@@ -67,11 +67,12 @@ class ClassMeans(GaussianSums):
 
 @dataclass(frozen=True, kw_only=True)
 class PublicPrototypes(FeatureMethod):
-    """DPPL-Public: `prototypes` public samples per class, drawn by the exponential mechanism.
+    """Method DPPL-Public: the exponential mechanism draws `prototypes` public samples per class.
 
-    For each class, one draw returns all prototypes, with probability ∝ exp(η · utility), where η = 1/`noise`. Adding or
-    removing a record changes only the utilities of its class, all in one direction, by at most 1. So ε = η for all
-    classes together. Replacing a record is one removal and one addition, so ε = 2η. `delta` is not used.
+    For each class, one draw returns a set of prototypes with probability ∝ exp(η · utility), where η = 1/`noise`. The
+    utility of a set is the smallest score of its samples (`_class_scores`). Adding or removing a record changes only
+    the utilities of its class, all in one direction, by at most 1. So ε = η for all classes together. Replacing a
+    record is one removal and one addition, so ε = 2η. `delta` is not used.
     """
 
     accounted = ("pure", "pure", "McSherry & Talwar 2007, monotone utility; parallel composition over classes")
@@ -129,7 +130,10 @@ def _directions(vectors: Array) -> NDArray[np.float32]:
 
 
 def _similarity_range(public: NDArray[np.float32]) -> tuple[float, float]:
-    """Return two similarities, which scores map to 0 and to 1: quantiles over pairs of samples in `public`."""
+    """Return the two similarities at which a record adds 0 and 1 to a public sample's score.
+
+    They are quantiles of the similarities of pairs among the first 1,000 samples in `public`.
+    """
     some = public[:1000]
     similar = (some @ some.T)[np.triu_indices(len(some), 1)] / _SHORT**2
     low, high = np.quantile(similar, _CLIPPED) if len(similar) else (0.0, 1.0)
