@@ -128,8 +128,8 @@ def unlike_others(copies: Path, private: str | None = None, **others: str) -> It
     `patebench audit --adjacency` loads each copy and compares the public outputs with those for the original folder.
 
     Yields tuples (kind of change, description, path of the copy). The copy is a folder of links below `copies`. If
-    `private` is None, an index lists the images, and nothing is yielded. `others` are further options of `load`, which
-    are ignored.
+    `private` is None (an index lists the images), nothing is yielded. `others` are further options of `load`, which are
+    ignored.
     """
     if private is None:
         return

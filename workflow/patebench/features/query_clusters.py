@@ -193,8 +193,7 @@ Labels = NDArray[np.integer]
 def majority(member: Labels, truth: Labels, clusters: int, classes: int) -> NDArray[np.int64]:
     """Return the most frequent true label of each cluster (clusters,), the lowest one in a tie.
 
-    `member` (samples,) is the cluster of each sample and `truth` (samples,) its true label. No other labelling of the
-    clusters is more accurate on these samples.
+    `member` (samples,) is the cluster of each sample and `truth` (samples,) its true label.
     """
     return count_labels(member, truth, (clusters, classes)).argmax(axis=1)
 

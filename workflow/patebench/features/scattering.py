@@ -162,8 +162,7 @@ def _subsample(spectrum: Tensor) -> Tensor:
 class ContrastScatteringEncoder(Encoder):
     """Encoder that concatenates contrastive features and scattering features; scattering features weigh more.
 
-    Scattering features separate some samples of different classes that contrastive features confuse. The encoder
-    `scattering-graph` smooths the concatenated features.
+    Scattering features separate some samples of different classes that contrastive features confuse.
     """
 
     kind = "contrastive-scattering"

@@ -109,7 +109,7 @@ def make_learner(model: str, recipe: str, *, classes: int, epochs: int | None = 
     """Return an unfitted learner: the registered `model`, trained by the registered `recipe`.
 
     `epochs`, if given, replaces the recipe's number of epochs. Raises PatebenchError for an unknown name, and for a
-    model that only turns private records into votes (`on_queries`).
+    model that votes on queries but cannot predict labels (`on_queries`).
     """
     if on_queries(model):
         raise PatebenchError(

@@ -32,9 +32,9 @@ SMALL, MIDDLE = 32, 96
 def _with_head(
     layers: Iterable[nn.Module], shape: tuple[int, ...], *widths: int, activation: type[nn.Module] = nn.ReLU
 ) -> nn.Module:
-    """Return a network: `layers`, and then linear layers with `widths` outputs, with an `activation` between them.
+    """Return a network: `layers`, and then linear layers with `widths` outputs, with an `activation` between these.
 
-    `shape` is that of an image.
+    `shape` is the shape of an image.
     """
     features = nn.Sequential(*layers, nn.Flatten())
     with torch.no_grad():

@@ -95,7 +95,7 @@ def keep_freed_memory() -> None:
     """Make glibc keep freed memory for the next batch instead of returning it to the kernel.
 
     Otherwise, the kernel provides the memory again page by page, filled with zeros. This takes a third of the time that
-    a small network needs to predict a pool. Other C libraries have no such setting.
+    a small network needs to predict a pool.
     """
     change = getattr(ctypes.CDLL(None), "mallopt", None)
     if change is not None:

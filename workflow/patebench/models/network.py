@@ -168,7 +168,7 @@ class Fitting:
 
     @property
     def result(self) -> nn.Module:
-        """Return the network for predictions: the one with averaged weights if the recipe has an `ema`."""
+        """Return the network for predictions: with averaged weights if the recipe has an `ema`, else as trained."""
         return self.net if self.ema is None else self.ema
 
     def state(self) -> dict[str, Any]:

@@ -113,9 +113,9 @@ class Stack:
 
     @torch.inference_mode()
     def _for_all(self, x: NDArray[Any], net: nn.Module, reduce: Callable[[Tensor], Tensor]) -> NDArray[Any]:
-        """Apply `reduce` to the outputs (networks, batch, …) of `net` in each batch of samples `x`; join the results.
+        """Apply `reduce` to the outputs of `net` in each batch of samples `x`; return results (networks, samples, …).
 
-        `net` is the networks' architecture or its first layers. Results are (networks, samples, …).
+        `net` is the networks' common architecture or its first layers. Its outputs are (networks, batch, …).
         """
         net.eval()
         batches = [reduce(self._outputs(net, batch)).cpu() for batch in self._batches_of(x)]
@@ -162,14 +162,17 @@ class Stack:
             ema_update_tensors(self.ema, self.weights.values(), self.schedule.last_epoch, self.recipe.ema)
 
     def _outputs(self, net: nn.Module, samples: Tensor) -> Tensor:
-        """Return the outputs of `net` with each network's weights for its own `samples` (networks, batch, …)."""
+        """Return the outputs of all networks for `samples` (networks, batch, …); each network has its own samples.
+
+        `net` is the networks' architecture or its first layers.
+        """
         weights = {name: self.weights[name] for name, _ in net.named_parameters()}
         with autocast(self.device, self.compute_dtype):
             return vmap(lambda own, x: functional_call(net, own, (x,)))(weights, samples).float()
 
 
 def _stacked(template: Network, shape: tuple[int, ...], seeds: Sequence[int]) -> tuple[nn.Module, dict[str, Tensor]]:
-    """Return a network of the common architecture, and the initial weights of all networks: {name: (networks, …)}."""
+    """Return a network built by `template`, and the initial weights of all networks by name: {name: (networks, …)}."""
     weights: dict[str, Tensor] = {}
     # Networks are built one after another, to save memory.
     for position, seed in enumerate(seeds):
@@ -191,7 +194,7 @@ def _stacked(template: Network, shape: tuple[int, ...], seeds: Sequence[int]) ->
 
 
 class _Finite(torch.autograd.Function):
-    """Function x ↦ x that replaces NaN and ∞ by finite numbers: in the gradient if `backward`, else in x itself."""
+    """Identity that replaces NaN and ∞ by finite numbers: in the gradient if `backward` is True, else in the result."""
 
     generate_vmap_rule = True
 

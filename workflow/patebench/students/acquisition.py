@@ -84,7 +84,7 @@ def unsure_prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArr
     1 − confidence. Each query is the sample nearest to the mean of a cluster.
 
     Without clusters, many of the queries would be near-duplicates or outliers. If private records vote on their nearest
-    query, an outlier gets few votes, and noise hides its label. `seed` is not used.
+    query, an outlier gets few votes, and noise often makes its label wrong. `seed` is not used.
     """
     features, predictions = state.features, state.predictions
     assert features is not None
@@ -99,8 +99,8 @@ def binary_experts(state: AcquisitionState, queries: int, seed: int) -> NDArray[
     """Return the pool positions of `queries` unqueried samples on which binary experts are unconfident.
 
     A binary expert is a model that distinguishes one class from all others; `unconfident` states the rule (PATE 2017,
-    Appendix C.2, second attempt). The order is random. If too few samples are unconfident, random other samples follow,
-    so the number of queries is always the same. Raises PatebenchError if the data have too few classes for the rule.
+    Appendix C.2, second attempt). The order is random. If too few samples are unconfident, random other samples follow.
+    Raises PatebenchError if the data have too few classes for the rule.
     """
     if state.data.classes <= OTHERS:
         raise PatebenchError(
@@ -117,8 +117,9 @@ def binary_experts(state: AcquisitionState, queries: int, seed: int) -> NDArray[
 def unconfident(scores: NDArray[np.floating]) -> NDArray[np.bool_]:
     """Return a mask (samples,) that is True where the binary experts are unconfident by the rule of PATE 2017.
 
-    `scores` (samples, classes) are the probabilities that each expert gives to its own class. By the rule, all scores
-    of a sample are below `CANDIDATE` (0.9), and more than `OTHERS` (4) of them are above `OTHER` (0.1).
+    `scores` (samples, classes) are the probabilities of each class by its own expert, a model of this class against all
+    others. By the rule, all scores of a sample are below `CANDIDATE` (0.9), and more than `OTHERS` (4) of them are
+    above `OTHER` (0.1).
     """
     ordered = np.sort(scores, axis=1)
     return (ordered[:, -1] < CANDIDATE) & (ordered[:, -1 - OTHERS] > OTHER)

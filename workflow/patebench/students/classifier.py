@@ -149,7 +149,7 @@ def _check_index(x: ArrayLike, y: ArrayLike) -> None:
 def _check_labels(labels: ArrayLike, samples: int, classes: int | None) -> tuple[NDArray[np.int64], int]:
     """Return the checked `labels` (`samples`,) and the number of classes.
 
-    This is `classes` or, if None, one more than the largest label, but at least 2.
+    The number is `classes` or, if None, one more than the largest label, but at least 2.
     """
     array = check_array("labels", labels)
     if array.shape != (samples,) or array.dtype.kind not in "iu":

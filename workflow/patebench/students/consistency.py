@@ -68,10 +68,11 @@ class ClusterAlignment(nn.Module):
 
     @torch.no_grad()
     def forward(self, probabilities: Tensor, rows: Tensor, weight: float) -> Tensor:
-        """Return aligned `probabilities` (samples, classes) of samples at positions `rows` (samples,) in the pool.
+        """Return `probabilities` (samples, classes), aligned to the target shares of each sample's cluster.
 
-        First, `guessed` is updated with the mean of `probabilities` in each cluster. Then probabilities are multiplied
-        by (`shares` / `guessed`)^`weight` and normalised: `weight` 1 aligns fully, 0 not at all.
+        `rows` (samples,) are the samples' positions in the pool. First, `guessed` is updated with the mean of
+        `probabilities` in each cluster. Then they are multiplied by (`shares` / `guessed`)^`weight` and normalised:
+        `weight` 1 aligns fully, 0 not at all.
         """
         clusters = self.clusters[rows.to(self.clusters.device)]
         members = torch.bincount(clusters, minlength=len(self.shares))[:, None]
@@ -98,9 +99,10 @@ class ConsistencySettings(SemiSupervisedSettings):
 
 
 class ConsistencyTrainer(SemiSupervisedTrainer):
-    """Trainer that minimises cross-entropy to released labels, and to the EMA's confident and aligned predictions.
+    """Trainer that minimises cross-entropy to released labels, and to confident predictions of the student's EMA.
 
-    The student sees strongly augmented samples; the EMA of its weights predicts for weakly augmented ones.
+    The student sees strongly augmented samples; the EMA of its weights predicts for weakly augmented ones. These
+    predictions are aligned to class shares (`align`).
     """
 
     hyperparameters: ConsistencySettings
@@ -134,9 +136,10 @@ class ConsistencyTrainer(SemiSupervisedTrainer):
 
 
 class ClusterTrainer(ConsistencyTrainer):
-    """Consistency trainer that aligns predictions in each cluster of the pool to target shares (`ClusterAlignment`).
+    """Consistency trainer that moves the mean prediction in each cluster of the pool towards target class shares.
 
-    The weights of this alignment and of released labels fall from 1 to 0 over the first share `_FADE` of the training.
+    The weights of this alignment (`ClusterAlignment`) and of the loss on released labels fall from 1 to 0 over the
+    first 60 % of the training (`_FADE`).
     """
 
     def align(self, probabilities: Tensor, batch: Batch) -> Tensor:
@@ -169,8 +172,8 @@ def trainer_in_clusters(data: StudentData, config: StudentConfig, seed: int) -> 
     In each cluster, predictions are aligned to the class shares in the cluster's row (`ClusterAlignment`). Before the
     shares are computed, counts of at most three standard deviations of the noise are replaced by a small value. A query
     keeps its label only if one class has a share of at least 90 % (`_PURE`). Draws come from torch's global generator.
-    Raises PatebenchError if no row has such a class, or if `data` contain no features or no table with one vote per
-    record.
+    Raises PatebenchError if no row has such a class, if `data.features` is None, or if `data` contain no table in which
+    each record voted on the nearest centre.
     """
     table = data.table
     if table is None or data.features is None or table.neighbours or table.weighted:
@@ -194,7 +197,7 @@ def trainer_in_clusters(data: StudentData, config: StudentConfig, seed: int) -> 
 
 
 def _clean_labels(data: StudentData, config: StudentConfig, settings: ConsistencySettings) -> StudentData:
-    """Return `data` without improbable labels (`cleaned`), judged by students trained for a fifth of the epochs."""
+    """Return `data` without improbable labels (`cleaned`), judged by students that train for a fifth of the epochs."""
     short = replace(settings, epochs=math.ceil(settings.epochs / _CLEANING_SPEED_UP))
 
     def train(part: StudentData) -> Student:
@@ -218,14 +221,14 @@ _LEAST = 0.05
 
 
 def cleaned(data: StudentData, train: Callable[[StudentData], Student]) -> StudentData:
-    """Return `data` without improbable labels (probability below 0.1 for a student trained on other labels).
+    """Return `data` without labels to which a student trained on other labels gives a probability below 0.1.
 
     Noise makes some labels wrong. Labels are divided into folds, stratified by class and drawn from torch's global
     generator. For each fold, `train` returns a student trained on the labels of all other folds. This student gives
     each label of the fold a probability (cross-fitting after Northcutt et al. 2021, *Confident learning*).
 
-    If less than 5 % or more than 25 % of the labels are improbable, no label is removed. Labels of classes with fewer
-    labels than folds are never removed. A wrong label on which most teachers agree looks probable, so it stays.
+    If less than 5 % or more than 25 % of the labels are so improbable, no label is removed. Labels of classes with
+    fewer labels than folds are never removed. A wrong label on which most teachers agree looks probable, so it stays.
     """
     labelled, labels = data.labelled, data.labels[data.labelled]
     shuffled = torch.randperm(len(labelled)).numpy()

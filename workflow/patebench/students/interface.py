@@ -31,8 +31,8 @@ class NoisyTable:
     variance : variance of the noise on each count
     records : number of private records that voted
     neighbours : number of nearest queries on which each record voted. If None, each record voted on the query with the
-        nearest centre (`features.cells.centres`); this may differ from the nearest query, which 1 stands for. Not used
-        if `weighted` is True
+        nearest centre (`features.cells.centres`), which may differ from the nearest query. Not used if `weighted` is
+        True
     weighted : True if each record voted on all queries, with weights
     """
 

@@ -33,7 +33,7 @@ def nearest_label(data: StudentData, config: StudentConfig, seed: int) -> Studen
 
     The pool is divided into one cluster per labelled sample. A cluster contains the samples that are nearer to its
     labelled sample than to any other labelled sample. Distances are between features (`data.features`) or, without
-    features, between samples. The student is a baseline without learning.
+    features, between samples.
     """
     features = data.features or _make_flattener(data.pool)
 

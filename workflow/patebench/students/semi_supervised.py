@@ -128,7 +128,7 @@ class DistributionAlignment(nn.Module):
 
     @torch.no_grad()
     def forward(self, probabilities: Tensor) -> Tensor:
-        """Return the aligned `probabilities` (samples, classes) of a batch; first, their mean updates `guessed`."""
+        """Update `guessed` by the mean of `probabilities` (samples, classes); return these aligned to `shares`."""
         self.guessed.lerp_(probabilities.mean(0), 1 - _GUESS_DECAY)
         aligned = probabilities * (self.shares / self.guessed)
         return aligned / aligned.sum(1, keepdim=True)

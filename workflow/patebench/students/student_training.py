@@ -92,9 +92,9 @@ class _Training:
             progress(self.epochs_done, trainer.epochs)
 
     def probe(self) -> None:
-        """Predict labels of up to 1,000 samples of the pool, and compare them with those of the last call.
+        """Predict labels of the first 1,000 samples of the pool, and compare them with those of the last call.
 
-        `unchanged` becomes the number of successive calls in which no label changed.
+        If no label changed, the attribute `unchanged` increases by 1; otherwise it becomes 0.
         """
         predicted = self.trainer.log_probabilities(self.pool[:_PROBE_SAMPLES])
         fault = f"the predictions of the student are NaN after epoch {self.epochs_done}"

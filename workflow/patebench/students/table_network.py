@@ -102,7 +102,7 @@ class Finetuner(MirrorTrainer):
 
     `targets` (samples, classes) are predicted by the regression of the released table. The first epoch uses them alone.
     Later epochs use the mean of `targets` and of the network's averaged predictions for earlier views of the same
-    sample (temporal ensembling; Laine & Aila 2017). These averages are more often right than the regression.
+    sample (temporal ensembling; Laine & Aila 2017).
     """
 
     def __init__(self, data: StudentData, recipe: Recipe, targets: Tensor, seed: int) -> None:
@@ -177,5 +177,8 @@ class Pretrained(nn.Module):
 
 
 def build_pretrained(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """Return `Pretrained` with `classes` outputs; in training, it sees random views. `shape` is not used."""
+    """Return `RandomView`, which changes images in training, followed by `Pretrained` with `classes` outputs.
+
+    `shape` is not used.
+    """
     return nn.Sequential(RandomView(), Pretrained(classes))

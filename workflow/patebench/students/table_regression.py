@@ -43,16 +43,16 @@ _SHARPNESS = 10.0
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of the linear student, which `fitted` fits in one step without random numbers."""
+    """Return the trainer of the linear student, fitted in one step without random numbers (`fitted`)."""
     return OneStepTrainer(lambda: fitted(data, "table-regression"), "table-regression")
 
 
 def fitted(data: StudentData, method: str) -> LogProbabilities:
     """Fit a linear student to `data.table` and the pool; return its function from samples to log-probabilities.
 
-    Log-probabilities have shape (samples, classes). The probabilities s + Wᵀf of the linear student may lie outside
-    0 … 1, so they are multiplied by 10 (`_SHARPNESS`) and used as logits. `data.labels` are not read. Raises
-    PatebenchError, with the name of the student method `method`, if features or table are missing.
+    Log-probabilities have shape (samples, classes). The class probabilities of a linear student may lie outside 0 … 1,
+    so they are multiplied by 10 (`_SHARPNESS`) and used as logits. `data.labels` are not read. Raises PatebenchError,
+    with the name of the student method `method`, if features or table are missing.
     """
     table, features = data.table, data.features
     if table is None or features is None:
@@ -75,8 +75,8 @@ def fitted(data: StudentData, method: str) -> LogProbabilities:
 def regression(features: Array, table: NoisyTable, directions: Directions | None = None) -> tuple[Array, Array]:
     """Return the weights W (features, classes) of the linear student, and the class shares s (classes,) of the records.
 
-    The student gives a sample with features f the class probabilities s + Wᵀf. W is the candidate with the largest
-    evidence. Parameters as in `candidates`.
+    The student gives a sample with features f the class probabilities s + Wᵀf. W is the fit with the largest evidence
+    (marginal likelihood) among `candidates`, which has the same parameters.
     """
     fits, shares = candidates(features, table, directions)
     best = max(fits, key=lambda fit: fit.evidence.max())
@@ -86,7 +86,9 @@ def regression(features: Array, table: NoisyTable, directions: Directions | None
 def candidates(
     features: Array, table: NoisyTable, directions: Directions | None = None
 ) -> tuple[Iterator["Fits"], Array]:
-    """Return the fits for all values of c, p and τ that are tried, and the class shares s (classes,) of the records.
+    """Return all fits of a linear student that are tried, and the class shares (classes,) of the private records.
+
+    Each `Fits` has its own `factor` and `power` (see `_fit_weights`).
 
     Parameters
     ----------
@@ -94,8 +96,8 @@ def candidates(
         Features of the pool.
     table : the released table of noisy counts
     directions
-        For a table of weighted votes, the map from features to weights. The coordinates `directions.along(f)` then take
-        the place of the features f.
+        For a table of weighted votes, the map from features to weights. The result of `directions.along` then replaces
+        `features`.
     """
     if directions is None:
         votes, totals = _pool_votes(features, table), np.ones(len(table.queries))
@@ -119,7 +121,7 @@ def candidates(
 
 
 def _largest_factor(records: int, samples: int) -> float:
-    """Return the largest value to try for c, the factor of the votes' covariance in the table's error (see module)."""
+    """Return the largest `factor` to try in `_fit_weights`; `samples` is the number of samples in the pool."""
     # The error has three causes. Features do not determine classes, which contributes at most 1 to c. Records are a
     # random sample, and A is a mean over a pool of N samples; these two contribute at most 1 + n/N together. With a
     # larger c, the error alone could explain a table of few records.
@@ -136,7 +138,7 @@ def _pool_votes(features: Array, table: NoisyTable) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """Least-squares problem: find the matrix W for which `products` · W ≈ `table`.
+    """Least-squares problem: find the weights W (features, classes) for which `products` · W ≈ `table`.
 
     Each row of `products` and `table` belongs to a principal axis of the votes' covariance, not to a query. Errors in
     different rows are therefore independent.
@@ -150,9 +152,9 @@ class _Problem:
 
 @dataclass(frozen=True, eq=False)
 class Fits:
-    """Fits of W for one c and one p, and for each τ that is tried.
+    """Fits of the weights of a linear student by one call of `_fit_weights`, one fit for each prior scale τ.
 
-    The coefficients of the fit are independent: they belong to the principal axes of the scaled features.
+    The coefficients of a fit are independent: they belong to the principal axes of the scaled features.
     """
 
     evidence: Array  # log-evidence of each τ (scales,)
@@ -163,16 +165,16 @@ class Fits:
     prior: Array  # scale of each feature, dᵖ (features,)
 
     def weights(self, scale: int) -> Array:
-        """Return the weights W (features, classes) for the τ at position `scale` of those tried."""
+        """Return the weights (features, classes) of one fit; `scale` is its position in `evidence`."""
         shrunk = self.strength[scale] / (1 + self.strength[scale]) / self.spread
         return self.prior[:, None] * (self.axes @ (shrunk[:, None] * self.along))
 
 
 def _fit_weights(problem: _Problem, table: NoisyTable, factor: float, power: float) -> Fits:
-    """Fit W for given c and p, and for all τ that are tried.
+    """Fit the weights of a linear student to `problem`, once for each prior scale τ that is tried.
 
-    `factor` is c, the factor of the votes' covariance in the table's error. `power` is p, the power of the features'
-    deviations in the prior.
+    The error variance of a row of `problem.table` is `table.variance` plus a term proportional to `factor` and to the
+    variance of the votes. A weight's prior standard deviation is τ · (standard deviation of its feature)^`power`.
     """
     classes = problem.table.shape[1]
     # A centred vote has the squared length 1 − 1/classes in classes − 1 dimensions.
