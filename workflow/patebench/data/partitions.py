@@ -303,7 +303,6 @@ def _swap_conflicts(
 
     `slots` are the teachers of the samples, and `labels` (samples,) the samples' labels. `mains` (teachers,) are the
     main labels of the teachers. A sample with the main label of its teacher swaps teachers with a random other sample.
-    `skew` assigns main labels separately, in exact numbers.
     """
     slots = slots.copy()
     for label in np.unique(labels):

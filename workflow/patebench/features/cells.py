@@ -207,11 +207,10 @@ class Directions:
         return self.weights(vectors) / UNIT
 
     def along(self, vectors: NDArray[np.floating]) -> Array:
-        """Return the coordinates (samples, queries) of `vectors` (samples, features) before their rotation to weights.
+        """Return coordinates (samples, queries) of `vectors` (samples, features); `rotation` turns them into weights.
 
         All coordinates except the last are those along `axes`, scaled to length √(1 − c²). The last coordinate is the
-        constant c = `_CONSTANT`. `rotation` turns all into weights. The length of a row is 1, or less if the vector
-        equals `mean` up to rounding.
+        constant c = `_CONSTANT`. The length of a row is 1, or less if the vector equals `mean` up to rounding.
         """
         along = np.rint((on_grid(vectors) - self.mean) @ self.axes / _GRID)
         length = np.sqrt(np.square(along).sum(axis=1, keepdims=True)) / np.sqrt(1 - _CONSTANT**2)

@@ -95,7 +95,7 @@ class AxesEncoder(Encoder):
     @classmethod
     @abstractmethod
     def outputs(cls, x: NDArray[Any], report: Report = silent) -> Tensor:
-        """Return the float32 numbers (samples, numbers) by which the encoder describes samples `x` (samples, …)."""
+        """Return the float32 numbers (samples, numbers) of samples `x` (samples, …) that the principal axes map."""
 
     @classmethod
     def outputs_alone(cls, x: NDArray[Any], report: Report = silent) -> NDArray[np.float32]:

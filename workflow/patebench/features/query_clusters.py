@@ -117,9 +117,9 @@ class Choice:
 def choose(features: NDArray[np.floating], *, teachers: int, sigma: float, classes: int) -> Choice:
     """Choose the number of clusters of the pool to query: the largest at which noise makes few labels wrong.
 
-    `Choice` states the exact rule. `features` (samples, features) are those of the pool. One to five clusters per class
-    are compared. `teachers` is the declared number of teachers, each with one vote; `sigma` is the standard deviation
-    of the noise on a count. Raises PatebenchError if the pool is too small.
+    `features` (samples, features) are those of the pool. One to five clusters per class are compared. `teachers` is the
+    declared number of teachers, each with one vote; `sigma` is the standard deviation of the noise on a count. Raises
+    PatebenchError if the pool is too small.
     """
     if len(features) < classes:
         raise PatebenchError(

@@ -135,8 +135,8 @@ def _gaussian(height: int, width: int, size: int, angle: float, frequency: float
 def _averaging_matrix(side: int, scale: int) -> Tensor:
     """Return the matrix (side/4 − 2, side/scale) that averages a row of pixels with Gaussian weights.
 
-    The row had `side` pixels before it was subsampled by `scale`. Averages are at every fourth of these pixels, except
-    both ends.
+    The row had `side` pixels before it was subsampled by `scale`. Averages are at every fourth of these pixels, without
+    the first and last average.
     """
     frequency = 2 * math.pi * torch.fft.fftfreq(side // scale, scale, dtype=torch.float64)
     rows = torch.fft.fft(torch.eye(side // scale, dtype=torch.float64), dim=0)

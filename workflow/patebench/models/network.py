@@ -168,7 +168,7 @@ class Fitting:
 
     @property
     def result(self) -> nn.Module:
-        """Return the network for predictions: with averaged weights if the recipe has an `ema`, else as trained."""
+        """Return the network for predictions: with averaged weights if the recipe has an `ema`, else without."""
         return self.net if self.ema is None else self.ema
 
     def state(self) -> dict[str, Any]:

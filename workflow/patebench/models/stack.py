@@ -115,7 +115,8 @@ class Stack:
     def _for_all(self, x: NDArray[Any], net: nn.Module, reduce: Callable[[Tensor], Tensor]) -> NDArray[Any]:
         """Apply `reduce` to the outputs of `net` in each batch of samples `x`; return results (networks, samples, …).
 
-        `net` is the networks' common architecture or its first layers. Its outputs are (networks, batch, …).
+        `net` is the networks' common architecture or its first layers. Its outputs are (networks, batch, …). Only
+        results of the networks `shown` are returned.
         """
         net.eval()
         batches = [reduce(self._outputs(net, batch)).cpu() for batch in self._batches_of(x)]

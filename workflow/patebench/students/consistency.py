@@ -70,9 +70,9 @@ class ClusterAlignment(nn.Module):
     def forward(self, probabilities: Tensor, rows: Tensor, weight: float) -> Tensor:
         """Return `probabilities` (samples, classes), aligned to the target shares of each sample's cluster.
 
-        `rows` (samples,) are the samples' positions in the pool. First, `guessed` is updated with the mean of
-        `probabilities` in each cluster. Then they are multiplied by (`shares` / `guessed`)^`weight` and normalised:
-        `weight` 1 aligns fully, 0 not at all.
+        `rows` (samples,) are the samples' positions in the pool. First, the moving average `guessed` is updated with
+        the mean of `probabilities` in each cluster. Then `probabilities` are multiplied by (`shares` /
+        `guessed`)^`weight` and normalised: `weight` 1 aligns fully, 0 not at all.
         """
         clusters = self.clusters[rows.to(self.clusters.device)]
         members = torch.bincount(clusters, minlength=len(self.shares))[:, None]

@@ -128,7 +128,10 @@ class DistributionAlignment(nn.Module):
 
     @torch.no_grad()
     def forward(self, probabilities: Tensor) -> Tensor:
-        """Update `guessed` by the mean of `probabilities` (samples, classes); return these aligned to `shares`."""
+        """Return `probabilities` (samples, classes) of a batch, aligned to the class shares `shares`.
+
+        First, their mean updates the moving average `guessed`.
+        """
         self.guessed.lerp_(probabilities.mean(0), 1 - _GUESS_DECAY)
         aligned = probabilities * (self.shares / self.guessed)
         return aligned / aligned.sum(1, keepdim=True)
