@@ -196,7 +196,7 @@ class Mechanism(ABC):
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64] | None:
         """Return ln Pr of each label and of "no answer" for each query, (queries, classes + 1); None if unknown.
 
-        The last column is "no answer", so `log_p[query, label]` is valid for every label, including NO_ANSWER = −1.
+        "No answer" is the last column, so the label NO_ANSWER = −1 selects it as an index.
         """
 
     @property

@@ -34,7 +34,7 @@ class ConfidentGNMax(Mechanism):
     """Confident-GNMax: argmax(counts + N(0, σ₂²)) if max count + N(0, σ₁²) ≥ threshold, else no answer.
 
     The comparison with the threshold is called the test. Its result is public, so every query has the cost of the test,
-    answered or not. A Rényi curve is the bound on the Rényi divergence of one query as a function of the order α.
+    answered or not.
     """
 
     shown = Shown("confident GNMax", color="green", marker="^")
@@ -61,12 +61,12 @@ class ConfidentGNMax(Mechanism):
         return self._after_test(self._answer.log_outcome_probabilities(votes)[:, :-1], self.test_statistic(votes))
 
     def _after_test(self, log_p: Array, statistic: ArrayLike) -> Array:
-        """Return ln Pr of each outcome of test and answer together, (rows, outcomes + 1); the last is "no answer".
+        """Return ln Pr of each answer and, in the last column, of "no answer": (rows, outcomes + 1).
 
         Parameters
         ----------
-        log_p : (rows, outcomes) ln Pr of each outcome, given that the query is answered
-        statistic : (rows,) test statistic
+        log_p : (rows, outcomes) ln Pr of each answer, given that the query is answered
+        statistic : (rows,) test statistic, which is compared with the threshold
         """
         answered, unanswered = self.log_answered(statistic)
         return np.column_stack([log_p + answered[:, None], unanswered])
@@ -80,10 +80,10 @@ class ConfidentGNMax(Mechanism):
             yield self._with_test(pairs, counts[pairs.histogram, 0], _largest_counts_after(counts, pairs))
 
     def _with_test(self, pairs: exact.Pairs, statistic: ArrayLike, statistic_neighbour: ArrayLike) -> exact.Pairs:
-        """Return the outcome distributions of test and answer together, given those of the answer alone (`pairs`).
+        """Return `pairs` for test and answer together, with a last outcome added, "no answer".
 
-        The last outcome, "no answer", is added. `statistic` and `statistic_neighbour`, (neighbours,), are the test
-        statistics of the histogram and of the neighbour in each row of `pairs`.
+        `pairs` contains the outcome distributions of the answer alone. `statistic` and `statistic_neighbour`,
+        (neighbours,), are the test statistics of the histogram and of the neighbour in each row of `pairs`.
         """
         return replace(
             pairs,
@@ -102,31 +102,31 @@ class ConfidentGNMax(Mechanism):
     def mu(self, queries: int) -> float:
         """Return the μ for which labels of T = `queries` queries are μ-GDP: √(T/σ₁² + 2T/σ₂²).
 
-        The label of a query is a function of its noisy largest count and of its noisy counts. Moving one vote changes
-        the largest count by at most 1, and the vector of counts by √2 in L2 norm.
+        A label is a function of the largest count with noise of scale σ₁ and of all counts with noise of scale σ₂.
+        Moving one vote changes the largest count by at most 1, and the vector of counts by √2 in L2 norm.
         """
         test, counts = independent.cells_mu(self.sigma1, queries), independent.cells_mu(self.sigma2, 2 * queries)
         return math.hypot(test, counts)
 
     def test_cost(self, orders: Array) -> Array:
-        """Return the worst-case Rényi curve of one query's test, α/(2σ₁²) (Mironov 2017, Corollary 3)."""
+        """Return α/(2σ₁²) per order α, a bound on the Rényi divergence of one test (Mironov 2017, Corollary 3)."""
         return rdp.gaussian(math.sqrt(2) * self.sigma1, orders)
 
     def data_independent(self, orders: Array) -> Array:
-        """Return the worst-case Rényi curve of an answered query, α/(2σ₁²) + α/σ₂².
+        """Return α/(2σ₁²) + α/σ₂² per order α, a worst-case bound on the Rényi divergence of an answered query.
 
         Theorems: Mironov 2017, Corollary 3; Scalable PATE, Proposition 8.
         """
         return self.test_cost(orders) + rdp.gaussian(self.sigma2, orders)
 
     def data_dependent(self, rows: Array, orders: Array) -> Array:
-        """Return the data-dependent Rényi curve of each query, for test and answer together (queries × orders).
+        """Return data-dependent bounds on the Rényi divergence of test and answer together, (queries × orders).
 
         `rows` (queries, 2) contains the test statistic and an upper bound on ln Pr[the answer is not the plurality]
         (`rdp.gaussian_log_q`). Let s and s′ be Pr[answered] for the votes and for a neighbour. Let D be the bound of
         Scalable PATE, Theorem 6, on the divergence of the answer. Then the divergence of test and answer is at most
         ln((1−s)^α (1−s′)^{1−α} + s^α s′^{1−α} e^{(α−1)D})/(α−1). The result is the maximum of this bound over all
-        neighbours, or the data-independent curve where that is smaller.
+        neighbours, or `data_independent` where that is smaller.
         """
         statistic, log_q = rows.T
         answer = log_expm1((orders - 1) * rdp.gaussian_data_dependent(log_q, self.sigma2, orders))
@@ -145,8 +145,8 @@ class ConfidentGNMax(Mechanism):
     def expected(self, rows: Array, orders: Array) -> Array:
         """Return the expected Rényi cost of each query (queries × orders), as in the tables of Scalable PATE.
 
-        It is the Rényi cost of the test plus Pr[answered] times the Rényi cost of the answer, both by Theorem 6. `rows`
-        is as in `data_dependent`. The expected cost is not a bound, since Rényi divergences cannot be averaged.
+        This is the cost of the test plus Pr[answered] times the cost of the answer, both by Theorem 6. `rows` is as in
+        `data_dependent`. The expected cost is not a bound, since Rényi divergences cannot be averaged.
         """
         statistic, log_q = rows.T
         answered, unanswered = self.log_answered(statistic)
@@ -221,7 +221,7 @@ def _largest_counts_after(counts: Counts, pairs: exact.Pairs) -> NDArray[np.int6
     """Return the largest count of each neighbour in `pairs`, (neighbours,).
 
     A neighbour is a histogram in which one vote has moved to another class. `counts` (histograms × classes) are the
-    original histograms, in descending order. `pairs.histogram` is the row of the original of each neighbour.
+    original histograms, in descending order. `pairs.histogram` is the row of each neighbour's original in `counts`.
     """
     top, second = counts[pairs.histogram, 0], counts[pairs.histogram, 1]
     falls = (pairs.loses == 0) & (top > second)
@@ -237,9 +237,9 @@ class InteractiveGNMax(ConfidentGNMax):
 
     n is the number of teachers and p the student's predicted probabilities. One vote changes max(counts − n·p) by at
     most 1, just as it changes the largest count in Confident-GNMax. Without predictions, before there is a student, the
-    mechanism is Confident-GNMax. If the test fails and the student predicts a class with a probability above
-    `confidence`, the student labels the query with this class. Such a label follows from public predictions and the
-    outcome of the test, so it adds no privacy cost.
+    mechanism is Confident-GNMax. If a query gets no answer and the student predicts a class with a probability above
+    `confidence`, the student uses this class as label. Such a label depends only on public predictions and on the
+    missing answer, so it adds no privacy cost.
     """
 
     shown = Shown("interactive GNMax", color="green", marker="v")
@@ -266,8 +266,8 @@ class InteractiveGNMax(ConfidentGNMax):
     def _neighbours_by_class(self, votes: Votes) -> Iterator[exact.Pairs]:
         """Yield the outcome distributions of `votes` and of all neighbours, one neighbour per pair of classes.
 
-        In contrast, `neighbours` yields one neighbour per pair of ranks, where classes with equal counts have the same
-        rank. These classes may have different predictions, and then their neighbours differ.
+        `neighbours` yields one neighbour per pair of ranks instead; a rank stands for all classes with the same count.
+        These classes may have different predictions, and then their neighbours differ.
         """
         differences = self._differences(votes)
         ordered, rank = sort_with_ranks(votes.counts)
@@ -278,10 +278,10 @@ class InteractiveGNMax(ConfidentGNMax):
 
 
 def _ranks_to_classes(pairs: exact.Pairs, rank: Integers) -> exact.Pairs:
-    """Return `pairs` with one row per pair of classes between which a vote moves, instead of one per pair of ranks.
+    """Expand `pairs` from one row per pair of ranks between which a vote moves to one row per pair of classes.
 
-    Classes with equal counts have the same rank, so a row of `pairs` may stand for several neighbours. `rank` (queries
-    × classes) is the rank of each class by its count.
+    A rank stands for all classes with the same count, so a row of `pairs` may stand for several neighbours. `rank`
+    (queries × classes) is the rank of each class.
     """
     may_lose = rank[pairs.histogram] == pairs.loses[:, None]
     may_gain = rank[pairs.histogram] == pairs.gains[:, None]

@@ -71,11 +71,11 @@ _CELLS = 1 << 20
 
 @dataclass(frozen=True)
 class PermuteAndFlip(Mechanism):
-    """Permute-and-flip: argmax(counts + Exponential(2/ε)); each query is ε-DP (McKenna & Sheldon 2020, Theorem 1).
+    """Permute-and-flip: argmax(counts + exponential noise of scale 2/ε); each query is ε-DP.
 
-    The form as an argmax is due to Ding et al. 2021. Unlike the exponential mechanism, permute-and-flip does not have
-    bounded range ε, so only theorems on pure DP apply. Proof: docs/explanation/proofs-mechanisms.md, "Permute and
-    flip".
+    Theorem: McKenna & Sheldon 2020, Theorem 1; the form as an argmax: Ding et al. 2021. Unlike the exponential
+    mechanism, permute-and-flip does not have bounded range ε, so only theorems on pure DP apply. Proof:
+    docs/explanation/proofs-mechanisms.md, "Permute and flip".
     """
 
     shown = Shown("permute and flip", color="sky", marker=">")
@@ -91,9 +91,9 @@ class PermuteAndFlip(Mechanism):
         """Return ln Pr of each label and of "no answer", which has probability 0, (queries, classes + 1).
 
         Class j has probability w_j ∫₀¹ Π_{k≠j} (1 − s·w_k) ds, with w_k = exp(ε(n_k − max n)/2) for counts n. Proof:
-        the mechanism considers classes in random order and accepts class k with probability w_k, given that none was
-        accepted before. Equivalently, each class is considered at a uniform random time in [0, 1]. If class j is
-        considered at time s, class k was considered and accepted before j with probability s·w_k.
+        the mechanism considers each class at a uniform random time in [0, 1] and accepts class k with probability w_k,
+        if none was accepted before. If class j is considered at time s, class k was considered and accepted before j
+        with probability s·w_k.
         """
         behind = votes.counts - votes.counts.max(axis=1, keepdims=True)
         log_p = self.epsilon / 2 * behind + np.log(_acceptance_integrals(exp_multiple(self.epsilon / 2, behind)))

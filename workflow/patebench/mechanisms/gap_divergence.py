@@ -90,8 +90,8 @@ def _tables(noise: LatticeNoise, orders: tuple[float, ...], teachers: int, class
 class _Side(NamedTuple):
     """Probability P of one outcome and its privacy loss ln(P/P′), for one direction of the divergence.
 
-    For D_α(D ‖ D′), P is the probability on D, and P′ the probability on D′. For D_α(D′ ‖ D), D and D′ are exchanged.
-    All values are rounded in the direction that makes moments upper bounds.
+    P is the probability on a histogram D, and P′ that on its neighbour D′; for D_α(D′ ‖ D), D and D′ are exchanged. All
+    values are rounded in the direction that makes bounds on the divergence valid.
     """
 
     log_weight: Array  # ln P, rounded up
@@ -99,10 +99,10 @@ class _Side(NamedTuple):
     change: Array  # P·(e^{−r} − 1)
 
     def excess(self, order: float) -> Array:
-        """Return an upper bound on P·f(r), the term of this outcome in the moment of the label minus 1.
+        """Return an upper bound on P·f(r), the term of this outcome in the sum Σ P^α P′^{1−α} − 1 over all outcomes.
 
-        With r = ln(P/P′) and α = `order`, f(r) is (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1). The sum of P·f(r) over all
-        outcomes is Σ P^α P′^{1−α} − 1, because Σ P = Σ P′ = 1.
+        With r = ln(P/P′) and α = `order`, f(r) is (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1). P and P′ are the probabilities
+        of an outcome for two neighbours. The second summand of f adds up to 0, as Σ P = Σ P′.
         """
         value = _product(self.log_weight, (order - 1) * self.ratio)
         return value + (order - 1) * self.change + 2 * _STEP * np.abs(value)
@@ -130,9 +130,10 @@ class _Outcome(NamedTuple):
     error_of_ratio: Array
 
     def side(self, *, backward: bool) -> _Side:
-        """Return P and ln(P/P′) of this outcome for D_α(D ‖ D′), or for D_α(D′ ‖ D) if `backward`.
+        """Return the probability P of this outcome and its privacy loss ln(P/P′), for one direction of the divergence.
 
-        D is the histogram and D′ its neighbour. If P = 0, the outcome contributes nothing to a moment.
+        P is for a histogram D and P′ for its neighbour D′, or vice versa if `backward`. If P = 0, the outcome
+        contributes nothing.
         """
         here, there = (self.log_p, self.log_p_neighbour)[:: -1 if backward else 1]
         with np.errstate(invalid="ignore"):
@@ -143,7 +144,7 @@ class _Outcome(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Window:
-    """Tables of log probabilities of the noise, and the ranges of scores over which the bounds are summed."""
+    """Tables of log probabilities of the noise, and the ranges of noisy counts over which the bounds are summed."""
 
     noise: LatticeNoise
     teachers: int
@@ -158,7 +159,7 @@ class _Window:
     def of(cls, noise: LatticeNoise, teachers: int, exponent: float) -> "_Window":
         """Create the tables and ranges for counts of `teachers` teachers.
 
-        Scores outside the ranges contribute a negligible amount to any moment of the label up to e^`exponent`.
+        Noisy counts outside the ranges are negligible for every moment Σ P^α P′^{1−α} of the label up to e^`exponent`.
         """
         high, summed, below = (noise.reach(part + exponent) for part in (_ABOVE, _SUMMED, _BELOW))
         low, summed = -teachers - below, max(summed, high + 3)
@@ -194,10 +195,11 @@ class _Window:
 
 
 class _Ties(NamedTuple):
-    """Offsets at which `_outcomes_first_loses` reads its tables of sums, for one order of the indices of t, b and J.
+    """Offsets at which `_outcomes_first_loses` reads its tables of sums, for one order of the indices of three classes.
 
     The offsets depend on this order, because the class with the lowest index wins a tie. Class t has the largest count
-    and loses a vote to class b, which is x votes behind t. Class J has the largest score, y, of all other classes.
+    and loses a vote to class b, which is x votes behind. Class J has the largest noisy count of all others, y above the
+    count of t.
     """
 
     t: tuple[int, int]  # offsets (in y, in x) of the sum that is Pr[t wins]
@@ -216,12 +218,12 @@ _ORDERS = (
 
 
 def _outcomes_first_loses(window: _Window, low: int, high: int, other_classes: bool) -> list[list[_Outcome]]:
-    """Return the probabilities on D and D′ that class t, b or J wins, if t loses a vote to b and J has the score y.
+    """Return the probability that each of three classes wins, before and after a vote moves from class t to class b.
 
-    Class t has the largest count, and J the largest score of the classes other than t and b. If `other_classes` is
-    False, there is no class J. `result[i][j]` is the outcome that class j of (t, b, J) wins, if the indices of the
-    classes have the order `_ORDERS[i]`. The arrays of an outcome have two axes: x = `low` … `high`, the number of votes
-    by which b is behind t on D, and y = `window.low` … `window.high`.
+    Class t has the largest count. The third class, J, has the score y (noisy count minus the count of t), the largest
+    of all others; it does not exist if `other_classes` is False. `result[i][j]` is for a win of class j of (t, b, J),
+    if the indices of the classes have the order `_ORDERS[i]`. Its arrays have two axes: x = `low` … `high`, the number
+    of votes by which b is behind t at first, and y = `window.low` … `window.high`.
     """
     # The tables of sums have larger ranges than the outcomes, which read sums at up to three steps beyond x and y.
     x, z = np.arange(low - 3, high + 2)[:, None], np.arange(window.low - 1, window.summed + 1)
@@ -237,7 +239,7 @@ def _outcomes_first_loses(window: _Window, low: int, high: int, other_classes: b
         return table[3 + dx : 3 + dx + rows, 1 + dy : 1 + dy + columns]
 
     def log_probabilities(ties: _Ties, dy: int, dx: int) -> list[Array]:
-        """Return ln Pr[winner] for each of t, b and J, from the sums at y + `dy` and x + `dx`."""
+        """Return ln Pr of a win of each of the three classes, from the tables of sums at y + `dy` and x + `dx`."""
         y = np.arange(window.low, window.high + 1) + dy
         rest = window.cdf(y + ties.rest[0]) + window.cdf(y + x[3:-1] + dx + ties.rest[1])
         t, b = read(first, dy + ties.t[0], dx + ties.t[1]), read(other, dy + ties.b[0], dx + ties.b[1])
@@ -256,10 +258,10 @@ def _outcomes_first_loses(window: _Window, low: int, high: int, other_classes: b
 def _first_class_wins(
     window: _Window, log_p: Array, log_p_neighbour: Array, other_outcomes: Sequence[_Outcome]
 ) -> _Outcome:
-    """Return the outcome that class t wins, with probability exp(`log_p`) on D and exp(`log_p_neighbour`) on D′.
+    """Return the outcome "the class with the largest count wins", given its ln Pr before and after a vote moves.
 
-    Where `other_outcomes` (class b wins, class J wins) are improbable, the probabilities are instead computed as 1
-    minus those of `other_outcomes`, which is more precise.
+    Where `other_outcomes` (wins of other classes) are improbable, the probabilities are instead computed as 1 minus
+    those of `other_outcomes`, which is more precise.
     """
     others, others_neighbour = (np.exp(other_outcomes[0][side]) + np.exp(other_outcomes[1][side]) for side in (0, 1))
     plain = _outcome(window, log_p, log_p_neighbour)
@@ -276,11 +278,11 @@ def _first_class_wins(
 
 
 def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int) -> Array:
-    """Return upper bounds on the moment of the label, minus 1, if class t loses a vote, (orders × gaps).
+    """Return upper bounds on the moment of the label, minus 1, if the largest count loses a vote, (orders × gaps).
 
-    Class t has the largest count of D. Row i is for α = `orders[i]`. Column γ is for votes whose two largest counts
-    differ by at least γ. `caps` (orders,) are upper bounds on the moment of all noisy counts together, minus 1. They
-    are also valid for the label, which is computed from the noisy counts.
+    The moment is Σ P^α P′^{1−α} over the labels, with probabilities P and P′ before and after the vote moves, or vice
+    versa. Row i is for α = `orders[i]`. Column γ is for votes whose two largest counts differ by at least γ. `caps`
+    (orders,) are such bounds for all noisy counts together, and hence for the label.
     """
     result = np.zeros((len(orders), window.teachers + 1))
     # An upper bound on Pr[Y* ≥ high] + Pr[Y < low].
@@ -304,10 +306,10 @@ def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int
 
 
 def _tail_probabilities(window: _Window, classes: int, largest_gap: int) -> Array:
-    """Return upper bounds Pr[Y* ≥ y] on Pr[Y ≥ y], (scores y × gaps γ).
+    """Return upper bounds on Pr[Y ≥ y], (scores y × gaps γ), for votes whose two largest counts differ by at least γ.
 
-    Y is the largest score of the classes whose counts do not change, for votes whose two largest counts differ by at
-    least γ. The scores are y = `window.low` … `window.high` − 1, and the gaps γ = 0 … `largest_gap`.
+    Y is the largest score of the classes whose counts do not change; a score is a noisy count minus the largest count.
+    The scores are y = `window.low` … `window.high` − 1, and the gaps γ = 0 … `largest_gap`.
     """
     y, gap = np.arange(window.low, window.high)[:, None], np.arange(largest_gap + 1)
     # Y* is the largest score if every unchanged class is γ votes behind t.
@@ -317,15 +319,15 @@ def _tail_probabilities(window: _Window, classes: int, largest_gap: int) -> Arra
 
 
 def _running_maximum(terms: Sequence[Sequence[_Side]], order: float) -> Array:
-    """Return M(y) − 1, (x × y): the maximum over y′ ≤ y of the moment of the label given Y = y′, minus 1.
+    """Return M(y) − 1, (x × y): the largest moment of the label, given Y = y′, over all y′ ≤ y, minus 1.
 
-    Y is the largest score of the unchanged classes, which neither lose nor gain a vote. The maximum is also over all
-    orders of the classes' indices. Axis x is that of `_outcomes_first_loses`, and axis y that of `_tail_probabilities`.
+    The moment is Σ P^α P′^{1−α} over the labels. Y is the largest score, noisy count minus the largest count, of the
+    classes whose counts do not change. The maximum is also over all orders of the classes' indices. Axis x is that of
+    `_outcomes_first_loses`, and axis y that of `_tail_probabilities`.
 
     Parameters
     ----------
-    terms : for each order of indices in `_ORDERS`, the three outcomes that t, b or J wins, in one direction of the
-        divergence
+    terms : for each order of indices in `_ORDERS`, a win of each of three classes, in one direction of the divergence
     order : α
     """
     worst: Array = np.zeros(())
@@ -341,10 +343,10 @@ def _running_maximum(terms: Sequence[Sequence[_Side]], order: float) -> Array:
 
 
 def _bound_neither(window: _Window, order: float, cap: float) -> Array:
-    """Return upper bounds on the moment of the label, minus 1, (gaps,), if a vote moves between classes other than t.
+    """Return upper bounds on the moment of the label, minus 1, (gaps,), if the leading class keeps its votes.
 
-    Class t has the largest count. Entry γ is for votes whose two largest counts differ by at least γ. `order` is α.
-    `cap` is an upper bound on the moment of all noisy counts together, minus 1.
+    A vote moves between two other classes. The moment is Σ P^α P′^{1−α} over the labels, with α = `order`. Entry γ is
+    for votes whose two largest counts differ by at least γ. `cap` is such a bound for all noisy counts together.
     """
     loses, gains = (_observed_moment(window, order, step) for step in (1, -1))
     below = window.noise.reach(_BELOW + window.exponent)
@@ -361,10 +363,11 @@ def _bound_neither(window: _Window, order: float, cap: float) -> Array:
 
 
 def _observed_moment(window: _Window, order: float, step: int) -> Array:
-    """Return upper bounds C(u) on the moment, minus 1, of one score that is observed only if its noise is at least u.
+    """Return upper bounds C(u) on the moment, minus 1, of a noisy count that is shown only if its noise is at least u.
 
-    Otherwise, only the fact that the noise is below u is observed. Entry i is for u = `window.low` + 2 + i, and `order`
-    is α. `step` is 1 for the class that loses a vote and −1 for the class that gains it.
+    Otherwise, only "below u" is shown. The moment is Σ P^α P′^{1−α} over all that can be shown, with α = `order`.
+    `step` is 1 for the class that loses a vote and −1 for the class that gains it. Entry i is for
+    u = `window.low` + 2 + i.
     """
     u = np.arange(window.low + 2, window.summed + window.teachers + 1)
     # The noise z is observed only if z ≥ u. The same score needs noise z on D and z + `step` on D′, with a step of 1

@@ -35,8 +35,8 @@ class ImmutableArgmax(Mechanism):
     """Immutable argmax: the argmax of the counts plus noise, after the constant c is added to the largest count.
 
     With `distance` > 0, a query is answered only if its two largest counts differ by at least this distance. If several
-    classes have the largest count, one of them, chosen at random, gets the constant, so classes are treated alike. A
-    very large c releases the plurality with certainty: in double precision, 1e100 + Lap(1e10) is exactly 1e100.
+    classes have the largest count, one of them, chosen at random, gets the constant. A very large c releases the
+    plurality with certainty: in double precision, 1e100 + Lap(1e10) is exactly 1e100.
     """
 
     # Fields of the subclasses, which define the noise parameter between them.
@@ -50,7 +50,7 @@ class ImmutableArgmax(Mechanism):
 
     @abstractmethod
     def claimed(self) -> list[Accountant]:
-        """Return the accountants of the ε that the paper claims, which ignore `c` and `distance`."""
+        """Return accountants of the ε that the paper claims, which does not depend on `c` or `distance`."""
 
     @abstractmethod
     def worst_case(self) -> Accountant:
@@ -70,8 +70,8 @@ class ImmutableArgmax(Mechanism):
     def certain(self) -> bool:
         """Return True if ε is ∞, because an outcome is certain for some votes and impossible for their neighbours.
 
-        This is so if the constant c is large compared with the noise: the largest counts (125, 124) and (124, 125) then
-        always get different labels. With `distance` > 0, one vote can decide whether a query is answered.
+        If the constant c is large compared with the noise, the largest counts (125, 124) and (124, 125) always get
+        different labels. If `distance` > 0, one vote can decide if a query is answered.
         """
         return self.noise_is_negligible or self.distance > 0
 

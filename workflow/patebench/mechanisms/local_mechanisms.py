@@ -45,8 +45,8 @@ class Channel:
     ----------
     log_p : (votes, reports) ln Pr[report | vote]
     inverse : inverse of the matrix of probabilities Pr[report | vote]
-    loss_probabilities : distribution of the privacy loss ln(Pr[report | first class] / Pr[report | last class]) of a
-        vote for the first class: probabilities of evenly spaced losses, from `local_epsilon` to its negative
+    loss_probabilities : probabilities of the privacy loss ln(Pr[report | first class] / Pr[report | last class]) of a
+        vote for the first class, at evenly spaced losses from `local_epsilon` to −`local_epsilon`
     largest_loss : largest ln(Pr[report | vote] / Pr[report | other vote]), computed by a formula of the mechanism. For
         a small ε, rounding could make the differences of `log_p` too small
     """
@@ -72,9 +72,9 @@ class Channel:
 
     @cached_property
     def variance(self) -> float:
-        """Return the variance of the unbiased estimate of a vote from its report, summed over the classes.
+        """Return the variance of the estimate of a uniformly random vote from its report, summed over the classes.
 
-        The vote is uniformly random. Its estimate in one-hot form is the row of `inverse` for the report.
+        The estimate is the row of `inverse` for the report. It is unbiased for the vote in one-hot form.
         """
         second_moment = float(np.mean(self.matrix @ np.sum(self.inverse**2, axis=1)))
         return second_moment - 1 / self.classes
@@ -86,9 +86,9 @@ class Channel:
         return one, other
 
     def renyi(self, orders: Array) -> Array:
-        """Return the largest Rényi divergence between the reports of two different votes, (orders,).
+        """Return the Rényi divergence between the reports of the two votes that are easiest to distinguish, (orders,).
 
-        The votes are those for the first and for the last class. No other pair of votes has a larger δ(ε), for any ε.
+        These are the votes for the first and for the last class: no other pair has a larger δ(ε), for any ε.
         """
         result: Array = divergence(self.log_p[:1], self.log_p[-1:], np.ones((1, self.classes), dtype=np.int64), orders)
         return result[0]
@@ -128,18 +128,18 @@ class LocalMechanism(Mechanism):
     @staticmethod
     @abstractmethod
     def channel(epsilon: float, classes: int) -> Channel:
-        """Return the channel of a teacher with the local ε `epsilon`, for `classes` classes."""
+        """Return the channel, which maps a vote to a random report, of a teacher with the local ε `epsilon`."""
 
     def personal(self, teachers: int) -> Array:
         """Return the ε per query of each teacher, (teachers,); these values are public."""
         return self.epsilon * self.spread ** -np.linspace(0, 1, teachers)
 
     def asked(self, teachers: int, queries: int) -> NDArray[np.int64]:
-        """Return how many of the first `queries` queries each teacher takes part in, the paper's T_n, (teachers,)."""
+        """Return the number of the first `queries` queries in which each teacher takes part; T_n in Zhao 2018."""
         return self.participants(teachers, queries).sum(axis=1)
 
     def participants(self, teachers: int, queries: int) -> NDArray[np.bool_]:
-        """Return a mask (teachers × queries) of the teachers that take part in each query, the paper's sets N(x).
+        """Return a mask (teachers × queries) of the teachers that take part in each query; N(x) in Zhao 2018.
 
         The schedule is public: teacher i takes part in query q if ⌊(q + 1)·s + φ_i⌋ > ⌊q·s + φ_i⌋, with
         s = `participation` and a phase φ_i in [0, 1) that depends on i only. So every teacher takes part in ⌊T·s⌋ or
@@ -153,7 +153,7 @@ class LocalMechanism(Mechanism):
         return min(queries, math.ceil(queries * self.participation))
 
     def perturbed(self, votes: Votes, rng: Source) -> NDArray[np.int32]:
-        """Draw the reports (teachers × queries), which are all released; NO_ANSWER if a teacher does not take part."""
+        """Draw each teacher's report, its perturbed vote, (teachers × queries); NO_ANSWER if it does not take part."""
         if votes.matrix is None:
             raise PatebenchError(
                 f"{type(self).__name__} perturbs each teacher's vote, but only counts are available; "
@@ -166,7 +166,10 @@ class LocalMechanism(Mechanism):
         return np.where(self.participants(votes.teachers, votes.queries), reports, np.int32(NO_ANSWER))
 
     def release(self, votes: Votes, rng: Source) -> Labels:
-        """Draw the reports and return the joint labels, ties to the lowest class; NO_ANSWER if there is no report."""
+        """Draw the reports and return one joint label per query; NO_ANSWER if no teacher takes part.
+
+        Ties go to the lowest class.
+        """
         return self.joint(votes, self.perturbed(votes, rng))
 
     def released(self, votes: Votes, rng: Source) -> dict[str, NDArray[Any]]:
@@ -174,17 +177,17 @@ class LocalMechanism(Mechanism):
         return {"labels": self.joint(votes, reports), "reports": reports.astype(np.min_scalar_type(-votes.classes))}
 
     def joint(self, votes: Votes, reports: NDArray[np.int32]) -> Labels:
-        """Return the joint label of each query, computed from the reports (teachers × queries)."""
+        """Return one label per query, computed from the perturbed votes, `reports` (teachers × queries)."""
         labels = winners(self.estimates(votes, reports))
         return np.where(np.any(reports != NO_ANSWER, axis=0), labels, np.int32(NO_ANSWER))
 
     def estimates(self, votes: Votes, reports: NDArray[np.int32]) -> Array:
         """Return the score of each class, (queries × classes); the joint label is the class with the largest score.
 
-        With `unbiased` = 0, the score of a class is the number of its reports (Zhao 2018, equation 3). With `unbiased`
-        = 1, scores are a weighted sum over teachers of unbiased estimates of their votes in one-hot form. The weight of
-        a teacher is 1/`Channel.variance`, which minimises the variance of the sum (Aitken 1936, generalised least
-        squares) and is public.
+        With `unbiased` = 0, the score of a class is the number of teachers that report it (Zhao 2018, equation 3). With
+        `unbiased` = 1, the scores are a weighted sum of unbiased estimates of all teachers' votes in one-hot form. The
+        weight of a teacher is 1/`Channel.variance`, which minimises the variance of the sum (Aitken 1936, generalised
+        least squares) and is public.
         """
         result = np.zeros((votes.queries, votes.classes))
         for i, channel in enumerate(self.channels(votes.teachers, votes.classes)):
@@ -198,10 +201,10 @@ class LocalMechanism(Mechanism):
         return None
 
     def outcome_probabilities(self, votes: Votes) -> Array | None:
-        """Return the probability of each report of a single teacher, (queries, classes + 1); None if there are several.
+        """Return the probability of each label, (queries, classes + 1); None if there are several teachers.
 
-        The label of a single teacher is its report. The teacher is assumed to take part in each query, so "no answer",
-        in the last column, has probability 0.
+        The label of a single teacher is its perturbed vote. The teacher is assumed to take part in each query, so "no
+        answer", in the last column, has probability 0.
         """
         if votes.teachers != 1:
             return None
@@ -209,10 +212,10 @@ class LocalMechanism(Mechanism):
         return np.column_stack([reports, np.zeros(votes.queries)])
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
-        """Yield the distributions of one teacher's report for all ordered pairs of different votes, once per histogram.
+        """Yield, per histogram, the distributions of a teacher's perturbed vote for all pairs of different votes.
 
-        The teacher is one with the largest ε. Its report depends only on its vote, so the distributions are the same
-        for all `counts`. In the result, `loses` and `gains` are the two votes, as classes instead of ranks.
+        The teacher is one with the largest ε. Its perturbed vote depends only on its vote, so the distributions are the
+        same for all `counts`. In the result, `loses` and `gains` are the two votes, as classes instead of ranks.
         """
         channel = self.channel(self.epsilon, counts.shape[1])
         vote, other = channel.pairs
@@ -223,8 +226,8 @@ class LocalMechanism(Mechanism):
     def accountants(self, votes: Votes) -> list[Accountant]:
         """Return accountants that bound the ε of every teacher.
 
-        Each accountant computes the ε of a teacher that has the largest ε per query and takes part in the largest
-        number of queries (`most_participation`).
+        Each accountant computes the ε of a teacher with the largest ε per query and the largest number of queries
+        (`most_participation`).
         """
         channel, paper = self.channel(self.epsilon, votes.classes), "Zhao 2018, end of the section on its framework"
         top = channel.local_epsilon
@@ -263,9 +266,9 @@ class LocalMechanism(Mechanism):
     def _teacher_costs(self, votes: Votes, queries: int, delta: float) -> dict[str, float | str]:
         """Return the costs of three teachers: those with the least, the median and the largest ε by basic composition.
 
-        Keys such as "basic_most" consist of a cost and a teacher (one of `WHICH`). The costs are "asked", the number of
-        queries in which the teacher takes part; "epsilon", the ε per query; "basic", the ε by basic composition; and
-        "composed", the ε at `delta` by exact composition.
+        A key such as "basic_most" joins a cost and a teacher ("least", "median" or "most"). The costs are "asked", the
+        number of queries in which the teacher takes part; "epsilon", the ε per query; "basic", the ε by basic
+        composition; and "composed", the ε at `delta` by exact composition.
         """
         personal, asked = self.personal(votes.teachers), self.asked(votes.teachers, queries)
         order = np.argsort(asked * personal, kind="stable")
@@ -279,7 +282,7 @@ class LocalMechanism(Mechanism):
         return record
 
     def channels(self, teachers: int, classes: int) -> Iterator[Channel]:
-        """Return the public channel of each teacher, in order of the teachers' indices."""
+        """Return the channel (the public mapping from votes to reports) of each teacher, in order of their indices."""
         channel = cache(self.channel)  # teachers may have the same ε
         return (channel(float(epsilon), classes) for epsilon in self.personal(teachers))
 
@@ -292,10 +295,10 @@ class TruncatedGeometric(LocalMechanism):
     sum is truncated to the range from the first to the last class. A report is likely to be near the vote, so the
     mechanism suits ordered labels.
 
-    In the paper's formula, the sum takes M + 1 values, one more than there are classes. Here it takes M values, one per
-    class (as in Ghosh, Roughgarden, Sundararajan 2012). α is that of the paper, for a sensitivity of M. Two votes
-    differ by at most M − 1, so a report is ε·(M − 1)/M-locally private. All accountants use this value, except basic
-    composition, which uses ε as in the paper.
+    In the paper's formula, the truncated sum takes M + 1 values; here it takes M, one per class (as in Ghosh,
+    Roughgarden, Sundararajan 2012). α is that of the paper, for a sensitivity of M. Two votes differ by at most M − 1,
+    so a report is ε·(M − 1)/M-locally private. All accountants use this value, except basic composition, which uses ε
+    as in the paper.
     """
 
     shown = Shown("truncated geometric", color="orange", marker="d")
@@ -306,8 +309,8 @@ class TruncatedGeometric(LocalMechanism):
         """Return the channel that reports vote k as z with probability f_z·α^{|z − k|}; α = e^{−ε/M}, M = `classes`.
 
         f_z is 1/(1 + α) for the first and the last class z, and (1 − α)/(1 + α) for all other classes. The inverse of
-        the channel is tridiagonal, because the matrix with entries α^{|z − k|} has a tridiagonal inverse (Kac, Murdock,
-        Szegő 1953).
+        the matrix of these probabilities is tridiagonal, because that of the matrix with entries α^{|z − k|} is (Kac,
+        Murdock, Szegő 1953).
         """
         rate, distance = epsilon / classes, np.abs(np.subtract.outer(np.arange(classes), np.arange(classes)))
         alpha, less = np.exp(-rate), -np.expm1(-rate)
@@ -335,8 +338,8 @@ class RandomisedResponse(LocalMechanism):
     def channel(epsilon: float, classes: int) -> Channel:
         """Return the channel that reports the vote with probability p = e^ε·q, and each other class with probability q.
 
-        With M classes, q = 1/(e^ε + M − 1). The entry of the inverse for a report and a class j is (1 − q)/(p − q) if
-        the report is j, and −q/(p − q) otherwise.
+        With M classes, q = 1/(e^ε + M − 1). The inverse of the matrix of these probabilities has the entries
+        (1 − q)/(p − q) on the diagonal and −q/(p − q) elsewhere.
         """
         log_sum = np.log1p((classes - 1) * np.exp(-epsilon))
         log_p = np.where(np.eye(classes, dtype=bool), -log_sum, -epsilon - log_sum)

@@ -106,7 +106,10 @@ def _list_changes(multiplicity: Integers, smallest_count: Counts) -> tuple[Integ
 
 
 def _apply_changes(counts: Counts, multiplicity: Integers, loses: Integers, gains: Integers) -> Counts:
-    """Return `counts` with one vote in each row moved from a class of rank `loses` to a class of rank `gains`."""
+    """Return `counts` with one vote in each row moved from a class of rank `loses` to a class of rank `gains`.
+
+    `multiplicity` (rows × ranks) is the number of classes of each rank.
+    """
     result, rows = counts.copy(), np.arange(len(counts))
     after = np.cumsum(multiplicity, axis=1)
     # The last class of a rank loses a vote and the first gains one, so that counts stay in descending order.
@@ -116,11 +119,11 @@ def _apply_changes(counts: Counts, multiplicity: Integers, loses: Integers, gain
 
 
 def _pairs_on_shared_nodes(index: Integers, counts: Counts, rank: Integers, noise: Noise) -> Pairs:
-    """Return the outcome distributions of the histograms `counts` and of all neighbours, computed on the same nodes.
+    """Return the outcome distributions of the histograms `counts` and of all neighbours, on the same quadrature nodes.
 
-    An outcome is the class that wins. There is one column per rank for the classes whose counts do not change, one for
-    the class that loses a vote, and one for the class that gains it. `index` (histograms,) are the numbers by which
-    `Pairs.histogram` refers to the histograms.
+    An outcome is the class that wins. There is one column per rank (distinct count) for the classes whose counts do not
+    change, one for the class that loses a vote, and one for the class that gains it. `index` (histograms,) are the
+    numbers of the histograms in `Pairs.histogram`.
     """
     histograms = Histograms.of(counts.astype(np.float64), rank, noise.scale)
     own, other = _integrals(histograms, noise)
@@ -143,10 +146,10 @@ def _integrals(histograms: Histograms, noise: Noise) -> tuple[Array, Array]:
     Returns
     -------
     (histograms, ranks) array
-        ln Pr[class j wins] for one class j of each rank.
+        ln Pr[class wins] for one class of each rank.
     (histograms, outcomes, ranks, ranks) array
-        ln Pr of each outcome of each neighbour. The third axis is the rank that loses a vote, and the fourth axis the
-        rank that gains it. The outcomes are the columns of `_pairs_on_shared_nodes`.
+        ln Pr of each outcome of each neighbour. The third axis is the rank that loses a vote, and the fourth axis
+        the rank that gains it. An outcome is the class that wins, as in `_pairs_on_shared_nodes`.
     """
     shift, number = 1 / noise.scale, histograms.values.shape[1]
     x, log_weights = _nodes_and_weights(panels(noise, histograms, shift), len(histograms.values))
@@ -198,10 +201,10 @@ def _sum_products(left: Array, right: Array) -> Array:
 
 
 def refine_near_certain(log_p: Array, multiplicity: Integers) -> Array:
-    """Return `log_p` (rows, outcomes), with a more precise value for the outcome of a row that is nearly certain.
+    """Return `log_p` (rows, outcomes), with a more precise value for each outcome that is nearly certain.
 
-    The probability of the likeliest outcome becomes 1 minus the sum of all others, if this sum is below 1/e.
-    `multiplicity` (rows, outcomes) is the number of equally likely outcomes that an entry represents.
+    If the probabilities of all but the likeliest outcome of a row sum to less than 1/e, the likeliest gets 1 minus this
+    sum. `multiplicity` (rows, outcomes) is the number of equally likely outcomes that an entry represents.
     """
     rows = np.arange(len(log_p))
     winner = np.argmax(np.where(multiplicity > 0, log_p, -np.inf), axis=1)

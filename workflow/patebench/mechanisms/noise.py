@@ -64,7 +64,7 @@ class Noise(ABC):
         return self.scale == 0
 
     def one_count(self, size: int) -> tuple[Array, Array]:
-        """Return two arrays (intervals,) of ln Pr[noisy count in interval]: for a true count of 0, and of `size`.
+        """Return ln Pr[noisy count in interval] as two arrays (intervals,): for a true count of 0 and for `size`.
 
         From these two arrays, audits compute a lower bound on the ε of a noisy count that changes by `size`. The
         intervals cover all numbers. They are narrow between 0 and `size`, where the privacy loss may vary.
@@ -160,17 +160,17 @@ class IntegerNoise:
         return self.reach == 0
 
     def one_count(self, size: int) -> tuple[Array, Array]:
-        """Return two arrays (values,) of ln Pr[noisy count = x]: for a true count of 0, and of `size`.
+        """Return two arrays of ln Pr[noisy count = x], for a true count of 0 and for one of `size`.
 
-        The values x are all possible noisy counts.
+        Both arrays have one entry for each noisy count x that is possible for either true count.
         """
         x = np.arange(-self.reach, self.reach + size + 1)
         return self.log_probability(x), self.log_probability(x - size)
 
     def groups(self, number: int) -> tuple[Array, Array]:
-        """Divide the values of the noise into at most `number` about equally likely ranges (see `Noise.groups`).
+        """Divide the values of the noise into at most `number` about equally likely ranges.
 
-        The edges are half-integers.
+        Return the edges between the ranges (half-integers) and the probability of each range.
         """
         shares = np.arange(1, number) / number
         values = np.unique(np.searchsorted(np.exp(self.log_cdf), shares)) - self.reach
@@ -189,8 +189,8 @@ class IntegerNoise:
 def log_sum_of_normals(scale: float, number: int) -> IntegerNoise:
     """Return the distribution of the sum of `number` independent discrete Gaussians of scale `scale` each.
 
-    The probabilities are computed by convolution. All terms are positive, so the relative error of a probability is of
-    the size of rounding errors, even if the probability is tiny.
+    The probabilities are computed by convolution. All terms are positive, so even tiny probabilities have a small
+    relative error.
     """
     if scale == 0:
         return IntegerNoise.of(np.zeros(1))
@@ -217,7 +217,7 @@ def log_integer_argmax_probabilities(counts: Counts, noise: IntegerNoise) -> Arr
     """Return ln of the probability that each class is argmax(counts + noise), (queries × classes).
 
     Class j wins with probability Σ_x p(x − c_j) Π_{k<j} F(x − 1 − c_k) Π_{k>j} F(x − c_k), with counts c and the
-    probability p and distribution function F of the noise. Of tied scores, the lowest class wins.
+    probability p and distribution function F of the noise. Ties go to the lowest class.
     """
     rows, inverse = np.unique(counts, axis=0, return_inverse=True)
     width = int((rows.max() - rows.min()) + 2 * noise.reach + 1)
@@ -253,7 +253,7 @@ class LatticeNoise(ABC):
 
     @abstractmethod
     def draw(self, shape: tuple[int, ...], rng: Source) -> Integers:
-        """Draw an array of independent noise, of this `shape`: exactly, or reproducibly if `rng` has a seed."""
+        """Draw an array of independent noise of this `shape`, exactly or, if `rng` has a seed, reproducibly."""
 
     @abstractmethod
     def log_weights(self, z: NDArray[np.integer]) -> Array:
@@ -331,5 +331,5 @@ class DiscreteLaplace(LatticeNoise):
         return math.ceil(exponent * self.scale) + 1
 
     def divergence(self, orders: Array) -> Array:
-        """Return the Rényi bound of a 2/scale-DP mechanism, since two counts change by one each (see `rdp.laplace`)."""
+        """Return a Rényi bound on noisy counts, which are 2/scale-DP because two of them change by one each."""
         return rdp.laplace(1 / self.scale, orders)

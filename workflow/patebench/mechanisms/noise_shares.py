@@ -30,8 +30,8 @@ from patebench.mechanisms.sparse_argmax import Cells, SparseArgmax
 class NoiseShares(Mechanism):
     """Base class of mechanisms whose n teachers each add a discrete Gaussian of variance σ²/(n − t) to every count.
 
-    t is the tolerance: the noise that hides a teacher's vote has variance σ² even if t other teachers reveal their
-    shares or never send them.
+    t is the tolerance: if t teachers reveal their shares of the noise or never send them, the sum of all other shares
+    still has variance σ².
     """
 
     discrete = True
@@ -49,14 +49,14 @@ class NoiseShares(Mechanism):
         """
 
     def needed(self, teachers: int) -> int:
-        """Return n − t, the number of teachers whose shares together have variance σ²."""
+        """Return n − t, the number of teachers whose shares together have variance σ²; t is the tolerance."""
         needed = teachers - int(self.tolerance)
         if needed < 1:
             raise PatebenchError(f"tolerance = {self.tolerance:g} must be below the number of teachers, {teachers}")
         return needed
 
     def share_scale(self, teachers: int) -> float:
-        """Return the scale σ/√(n − t) of the share that each of n = `teachers` teachers adds."""
+        """Return the noise scale σ/√(n − t) of the share of each of n = `teachers` teachers; t is the tolerance."""
         return self.sigma / math.sqrt(self.needed(teachers))
 
     def share(self, teachers: int, shape: tuple[int, ...], source: Source) -> NDArray[np.int64]:
@@ -70,7 +70,7 @@ class NoiseShares(Mechanism):
     def noisy(self, counts: Counts, teachers: int, rng: Source) -> Counts:
         """Return `counts` plus the noise shares of all `teachers` teachers.
 
-        Each share is drawn from a separate child of `rng`, as in `patebench.secure`, which computes the same counts.
+        Each share has its own generator, a child of `rng`, as in `patebench.secure`, which computes the same counts.
         """
         noisy = counts.copy()
         for source in rng.spawn(teachers):
@@ -86,8 +86,8 @@ class NoiseShares(Mechanism):
         ----------
         teachers : number n of teachers
         times : function of T; the mechanism counts at most `times(T)` votes of one teacher in the first T queries
-        losses, counts : words for the privacy losses, and for the noisy counts that one teacher changes. They become
-            part of `Accountant.source`, the citation of the theorem
+        losses, counts : texts on the privacy losses and on the noisy counts that one teacher changes. They become part
+            of `Accountant.source`, the citation of the theorem
         """
         needed = self.needed(teachers)
         return [
@@ -108,8 +108,8 @@ class NoiseShares(Mechanism):
 class DistributedGNMax(NoiseShares):
     """GNMax whose noise is the sum of discrete Gaussian shares of variance σ²/(n − t), one from each of n teachers.
 
-    t is the tolerance. The noisy counts are revealed. Their cost is the same for all votes, so there is no
-    data-dependent bound.
+    The noisy counts are revealed. Their cost, valid even if t (`tolerance`) teachers withhold their shares, is the same
+    for all votes, so there is no data-dependent bound.
     """
 
     shown = Shown("distributed GNMax", color="blue", marker="H")
@@ -137,11 +137,11 @@ class DistributedGNMax(NoiseShares):
 
 @dataclass(frozen=True)
 class DistributedSparseGNMax(NoiseShares, SparseArgmax):
-    """Sparse GNMax with noise shares: each of n teachers adds noise of variance σ²/(n − t) to every count.
+    """Sparse GNMax with noise shares: each of n teachers adds a discrete Gaussian of variance σ²/(n − t) to each count.
 
-    t is the tolerance. A count contains only the first k votes of each teacher. The noise share is a discrete Gaussian,
-    added also for queries on which the teacher abstains. If k is the number of queries, all votes count: the table
-    contains the noisy counts of DistributedGNMax, at the same cost.
+    The cost is valid even if t (`tolerance`) teachers withhold their shares. Only the first k votes of each teacher are
+    counted, but a teacher adds a share to every count. If k is the number of queries, the noisy counts and their cost
+    are those of DistributedGNMax.
     """
 
     shown = Shown("distributed sparse GNMax", color="blue", marker="X")

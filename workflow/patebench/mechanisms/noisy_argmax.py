@@ -127,9 +127,8 @@ _MOMENTS = np.unique(np.round(np.geomspace(1, 1e6, 200)))
 class LNMax(NoisyArgmax):
     """LNMax: argmax(counts + Lap(1/γ)); each query is 2γ-DP (PATE 2017, Theorem 3).
 
-    With discrete Laplace noise, a query is 2γ-DP too. Moving a vote changes two integer counts by one each, so the
-    probability of a vector of noisy counts increases by a factor of at most e^{2γ}. The label is computed from this
-    vector.
+    This is also true for discrete Laplace noise. Moving a vote changes two integer counts by one each, so the
+    probability of any vector of noisy counts increases by a factor of at most e^{2γ}.
     """
 
     shown = Shown("LNMax", color="orange", marker="s")
@@ -184,7 +183,8 @@ class LNMax(NoisyArgmax):
     ) -> list[Accountant]:
         """Return the worst-case and the data-dependent moments accountant of PATE 2017, for the moments l in `moments`.
 
-        `log_q` (queries,) is ln q of Lemma 4. `name`, `label` and `variant` are fields of the accountants.
+        `log_q` (queries,) is ln of Lemma 4's bound on Pr[label is not the plurality]. `name`, `label` and `variant` are
+        fields of the accountants.
         """
 
         # A bound α(l) on moment l is equivalent to a bound α(l)/l on the Rényi divergence of order l + 1.

@@ -46,11 +46,11 @@ class ProposeTestRelease(Mechanism):
     together are (`epsilon`, `failure`)-DP in the worst case.
 
     If `cost` is too low for the votes, the test almost always fails. A higher `cost` leaves less of `epsilon` for the
-    test, so more teachers are needed for the same probability of passing. `cost` must come from public knowledge, such
-    as votes of other teachers on other data (`suggested`), never from the private votes.
+    test. `cost` must come from public knowledge, such as votes of other teachers on other data (`suggested`), never
+    from the private votes.
 
     Queries are fixed beforehand, and all labels are one release: the first T labels cost as much as all labels. The
-    proof is for integer noise, so integers are drawn both in seeded runs and in real releases.
+    noise is integer in seeded runs too, as the proof requires.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class ProposeTestRelease(Mechanism):
 
     @property
     def total(self) -> float:
-        """Return R, the largest Rényi divergence at `order` that implies (`epsilon`, `failure`)-DP of the release."""
+        """Return the largest Rényi divergence at `order` that implies (`epsilon`, `failure`)-DP of the release."""
         return float(allowance(np.array([self.order]), self.epsilon, self.failure)[0])
 
     @property
@@ -150,7 +150,7 @@ class ProposeTestRelease(Mechanism):
         ]
 
     def _total_cost(self, votes: Votes, queries: Sequence[int], orders: Array) -> Array:
-        """Return a data-dependent Rényi bound for the test and the first T labels together, (values of T × orders)."""
+        """Return data-dependent Rényi bounds for the test and the first T labels, for T in `queries`: (T × orders)."""
         costs = self.gap_cost(tuple(orders), votes.teachers, votes.classes)
         labels = np.cumsum(costs[:, gaps(votes.counts)], axis=1)[:, np.array(queries) - 1].T
         return self.decision.curve(self.steps(votes), labels, orders)
@@ -172,7 +172,7 @@ def suggested(
     kind : class of the mechanism
     public : votes that need no privacy, such as those of the same number of teachers on similar public data
     delta : δ of the release
-    probability : required probability that the test passes, between 0 and 1
+    probability : least probability with which the test must pass, between 0 and 1
     headroom : factor, at least 1, on the cost of the public votes, since private votes may be less unanimous
     noise : the parameters of `kind` other than order, cost, epsilon and failure
 
@@ -220,7 +220,7 @@ def _least_epsilon(order: float, cost: float, delta: float, k: int, probability:
 
 
 def _round_up(value: float) -> float:
-    """Round up to four significant digits."""
+    """Return `value`, rounded up to four significant digits."""
     step = 10.0 ** (math.floor(math.log10(value)) - 3)
     return float(f"{math.ceil(value / step) * step:.4g}")
 

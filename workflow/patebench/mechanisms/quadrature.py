@@ -96,7 +96,7 @@ def _solve_block(counts: Array, noise: Noise) -> Array:
 
 
 def _sorted_probabilities(counts: Array, noise: Noise) -> Array:
-    """Return `log_argmax_probabilities` of rows of `counts` in descending order."""
+    """Return `log_argmax_probabilities`, for `counts` whose rows are already in descending order."""
     rank = ranks(counts)
     result = np.empty(counts.shape)
     # Classes with equal counts are integrated once.
@@ -123,7 +123,7 @@ def group_by_ranks(rows: Integers, rank: Integers, batch_size: Callable[[int], i
 
 
 def _sum_panels(histograms: Histograms, intervals: Panels, noise: Noise) -> Array:
-    """Return, for each distinct count, ln Pr[one class with this count wins], (queries × distinct counts)."""
+    """Return, for each distinct count, ln Pr[a given class with this count wins], (queries × distinct counts)."""
     width = (intervals.high - intervals.low)[:, None]
     x = intervals.low[:, None] + width * NODES
     distance = x[:, :, None] - histograms.values[intervals.row, None, :]
@@ -137,7 +137,7 @@ def _sum_panels(histograms: Histograms, intervals: Panels, noise: Noise) -> Arra
 
 @singledispatch
 def panels(noise: Noise, histograms: Histograms, shift: float = 0.0) -> Panels:
-    """Return intervals that contain nearly the whole integral P(j) of every class j, short enough for the quadrature.
+    """Return short integration intervals that contain nearly all of the integral Pr[class wins] of every class.
 
     `shift` is the size of one vote, in noise scales. If it is positive and at most 1, the intervals are also valid for
     all neighbours, which are histograms with one vote moved.
@@ -147,9 +147,9 @@ def panels(noise: Noise, histograms: Histograms, shift: float = 0.0) -> Panels:
 
 @panels.register
 def _(noise: Gaussian, histograms: Histograms, shift: float = 0.0) -> Panels:
-    """Return panels around the modes of the integrands of all classes.
+    """Return integration intervals around the modes of the integrands of all classes.
 
-    Panels are narrow where ln(integrand) has a large curvature.
+    The intervals are narrow where ln(integrand) has a large curvature.
     """
     # The curvature of ln(integrand) is at least 1, so ln(integrand) has dropped by r²/2 at a distance r from its mode.
     # The slope differs by at most `shift` for a neighbour, whose mode is therefore at most `shift` away.
@@ -176,7 +176,7 @@ def _curvature(distance: Array, slope: Array) -> Array:
 
 
 def _gaussian_modes(histograms: Histograms) -> Array:
-    """Return the mode of the integrand of a class with each distinct count, (queries × distinct counts)."""
+    """Return, per distinct count, the mode of the integrand of Pr[class wins], (queries × distinct counts)."""
     values = histograms.values
     others = histograms.multiplicity[:, None, :] - np.eye(values.shape[1])
     x = values
@@ -191,7 +191,7 @@ def _gaussian_modes(histograms: Histograms) -> Array:
 
 @panels.register
 def _(noise: Laplace, histograms: Histograms, shift: float = 0.0) -> Panels:
-    """Return panels between successive counts, and above the largest count."""
+    """Return integration intervals between successive counts, above the largest and below the smallest count."""
     values, classes = histograms.values, int(histograms.multiplicity[0].sum())
     top = np.full((len(values), 1), _DROP + np.log(classes))
     low = np.hstack([values, values[:, -1:] - _DROP])
@@ -213,9 +213,10 @@ def _(noise: Laplace, histograms: Histograms, shift: float = 0.0) -> Panels:
 
 
 def _laplace_slope(histograms: Histograms) -> Array:
-    """Return about the smallest slope of ln(integrand) just below each distinct count, (queries, 1 + distinct counts).
+    """Return the approximate slope of ln(integrand) just below each distinct count, (queries, 1 + distinct counts).
 
-    The minimum is over the integrands of all classes. Column 0 is for the interval above all counts and contains 0.
+    Each class has its own integrand, that of Pr[class wins]; the smallest slope is returned. Column 0, for the interval
+    above all counts, contains 0.
     """
     values, multiplicity = histograms.values, histograms.multiplicity
     above = np.cumsum(multiplicity, axis=1)

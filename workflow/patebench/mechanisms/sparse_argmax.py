@@ -35,11 +35,11 @@ _COUNTS: WeakKeyDictionary[Votes, dict["SparseArgmax", Counts]] = WeakKeyDiction
 
 @dataclass(frozen=True)
 class SparseArgmax(Mechanism):
-    """Base class of mechanisms that release a table of noisy counts; the label is the class with the largest one.
+    """Base class of mechanisms that release a table of noisy counts; labels are the classes with the largest counts.
 
     Queries may be asked in several rounds. In each round, at most `k` votes of each teacher are counted: the first `k`
     in a public order of the queries (`votes.capped`). Votes with weights are instead scaled down to a squared norm of
-    at most `k` per teacher. The mechanism enforces this cap itself, so its ε does not depend on any teacher's honesty.
+    at most `k` per teacher. The mechanism enforces this cap, so its ε does not depend on the honesty of teachers.
 
     Whether a vote counts depends on the teacher's earlier votes, so queries are not independent, and there is no cost
     per query.
@@ -62,8 +62,8 @@ class SparseArgmax(Mechanism):
     def exact_noise(self, teachers: int) -> Noise | IntegerNoise:
         """Return the exact distribution of the noise that seeded runs add to each count.
 
-        A private release always adds integers. A mechanism that adds integers also in seeded runs returns an
-        `IntegerNoise`; all others return `noise_of(teachers)`, which is continuous.
+        It is an `IntegerNoise` if seeded runs add integers, as private releases always do. Otherwise, it is the
+        continuous noise `noise_of(teachers)`.
         """
         return self.noise_of(teachers)
 
@@ -99,7 +99,7 @@ class SparseArgmax(Mechanism):
         return participations(int(self.k), queries)
 
     def votes_within_cap(self, votes: Votes) -> NDArray[np.integer]:
-        """Return the vote matrix (teachers × queries) with abstentions in place of the votes beyond the cap `k`."""
+        """Return the votes (teachers × queries), with abstentions in place of a teacher's votes beyond the cap `k`."""
         if votes.matrix is None:
             raise PatebenchError(
                 f"{type(self).__name__} counts the first votes of each teacher, but only counts are available; "
@@ -110,7 +110,7 @@ class SparseArgmax(Mechanism):
     def counts(self, votes: Votes) -> Counts:
         """Return the table of counts before noise, (queries × classes), in units of 1/`votes.unit`; read-only.
 
-        Each teacher's votes are limited to the cap `k`.
+        For each teacher, only votes within the cap `k` are counted.
         """
         known = _COUNTS.setdefault(votes, {})
         if self not in known:
@@ -124,7 +124,7 @@ class SparseArgmax(Mechanism):
     def accountants(self, votes: Votes) -> list[Accountant]:
 
         def most_changed_cells(queries: int) -> int:
-            """Return the largest number of cells that one teacher can change in tables of `queries` queries."""
+            """Return the largest number of counts that one teacher can change in the tables of `queries` queries."""
             return 2 * participations(int(self.k), queries, votes.rounds)
 
         worst_case = self.worst_case(most_changed_cells, votes.teachers)
@@ -148,9 +148,9 @@ class SparseArgmax(Mechanism):
         """
 
     def exact(self, cells: Cells) -> list[Accountant]:
-        """Return data-dependent accountants of the exact divergence between the given votes and their worst neighbour.
+        """Return data-dependent accountants of the exact divergence between private votes and their worst neighbour.
 
-        For T queries, the tables of the given votes and of the worst neighbour differ in `cells(T)` counts, by 1 each.
+        For T queries, the tables of counts of these votes and of this neighbour differ in `cells(T)` counts, by 1 each.
         The base class returns [].
         """
         return []
@@ -158,11 +158,10 @@ class SparseArgmax(Mechanism):
 
 @dataclass(frozen=True)
 class SparseGNMax(SparseArgmax):
-    """Sparse GNMax: count the first k votes of each teacher, and add N(0, σ²) to each count; a round is √(2k)/σ-GDP.
+    """Sparse GNMax: release a table of counts of each teacher's first k votes, with noise N(0, σ²) on every count.
 
-    A round may have any number of queries. If k is the number of queries, the table contains the noisy counts of GNMax,
-    and its Gaussian DP cost is that of GNMax. For votes with weights, the table contains sums of weights and is
-    2√k/σ-GDP.
+    Each round of queries has its own table, which is √(2k)/σ-GDP. If k is the number of queries, the noisy counts and
+    their Gaussian DP cost are those of GNMax. If votes have weights, a table contains sums of weights and is 2√k/σ-GDP.
     """
 
     weights = True
@@ -233,10 +232,10 @@ class SparseGNMax(SparseArgmax):
 
 @dataclass(frozen=True)
 class SparseLNMax(SparseArgmax):
-    """Sparse LNMax: count the first k votes of each teacher, and add Lap(1/γ) to each count; a round is 2kγ-DP.
+    """Sparse LNMax: release a table of counts of each teacher's first k votes, with noise Lap(1/γ) on every count.
 
-    A round may have any number of queries. A teacher changes at most 2k counts of a round, by 1 each. A noisy count is
-    γ-DP, also with discrete Laplace noise.
+    Each round of queries has its own table, which is 2kγ-DP: a teacher changes at most 2k counts, by 1 each, and a
+    noisy count is γ-DP, also with discrete Laplace noise.
     """
 
     labels = True

@@ -49,7 +49,7 @@ class StableArgmax(Mechanism):
     The threshold is 1 + ln(1/(2·failure))/ε, so that a query with d = 1 passes with probability `failure`. One teacher
     changes d by at most 1, so each test is ε-DP (Dwork et al. 2006). T·failure bounds the probability that any of T
     queries is answered although one teacher can change its plurality. So if T tests are together (ε_T, δ′)-DP, the
-    labels of T queries are (ε_T, δ′ + T·failure)-DP. If the δ of the labels is not above T·failure, ε is ∞.
+    labels of T queries are (ε_T, δ′ + T·failure)-DP. If the δ of the labels is at most T·failure, ε is ∞.
     """
 
     shown = Shown("stable argmax", color="purple", marker="D")
@@ -74,11 +74,11 @@ class StableArgmax(Mechanism):
         return log_p
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
-        """Yield the outcome distributions of histograms and their neighbours.
+        """Yield the outcome distributions of the histograms `counts` and of all their neighbours.
 
         In a tie for the plurality, each tied class gets an equal share of the probability of an answer, since sorted
-        `counts` do not show which class has the lowest index. If a neighbour has other tied classes or another
-        plurality, some outcomes are impossible for the histogram or for its neighbour.
+        `counts` do not show which class has the lowest index. If other classes have the largest count in a neighbour,
+        some outcomes are impossible for the histogram or for its neighbour.
         """
 
         def log_probabilities(rows: Counts) -> Array:
@@ -110,9 +110,9 @@ class StableArgmax(Mechanism):
         return [*worst_case, *exact_accountant.accountants(votes, self.neighbours), *self._split_accountants(votes)]
 
     def _split_accountants(self, votes: Votes) -> list[Accountant]:
-        """Return accountants that compute the ε of the tests exactly, and account for the labels in δ.
+        """Return accountants that compute the ε of the stability tests exactly, and account for the labels in δ.
 
-        Neighbours can have different labels only for a query whose plurality one teacher can change. Such a query is
+        Only a query whose plurality one teacher can change may get different labels for two neighbours. Such a query is
         answered with probability at most `failure`, so each of these queries adds `failure` to δ.
         """
         may_change = np.concatenate([[0], np.cumsum(distance(votes.counts) <= 1)])  # of the first T queries
@@ -150,9 +150,9 @@ _NODES, _WEIGHTS = (part / 2 for part in np.polynomial.legendre.leggauss(8))
 class SparseVector(Mechanism):
     """Sparse vector technique: the plurality if d + ν > threshold + ρ, else no answer; d is the query's `distance`.
 
-    The noise ρ is drawn once, and ν for every query. After `cutoff` unanswered queries, no query is answered. A query
-    with d ≤ 1, whose plurality one teacher may change, is answered with probability at most `failure`. The ε of T
-    queries is that of their tests (`accounting.sparse_vector`), and T·failure is added to δ.
+    The noise ρ is drawn once, and the noise ν for every query. After `cutoff` unanswered queries, no query is answered.
+    A query with d ≤ 1, whose plurality one teacher may change, is answered with probability at most `failure`. The ε of
+    T queries is that of their tests (`accounting.sparse_vector`), and T·failure is added to δ.
     """
 
     answering: ClassVar[Answering] = Answering.IN_SEQUENCE
@@ -165,12 +165,12 @@ class SparseVector(Mechanism):
     @property
     @abstractmethod
     def threshold(self) -> float:
-        """Return the threshold to which d is compared, before the noise ρ is added."""
+        """Return the threshold with which a query's distance is compared, before the noise ρ is added."""
 
     @property
     @abstractmethod
     def noises(self) -> tuple[Noise, Noise]:
-        """Return the noise ρ of the threshold and the noise ν of each test."""
+        """Return the noise ρ added to the threshold, and the noise ν added to the distance of each query."""
 
     @property
     def failures(self) -> int:
@@ -182,8 +182,8 @@ class SparseVector(Mechanism):
     ) -> RenyiAccountant:
         """Return the worst-case Rényi accountant of the labels.
 
-        `curve` is the Rényi curve of the tests, a function of `accounting.sparse_vector`, and `options` are further
-        fields of the accountant.
+        `curve`, a function defined in `accounting.sparse_vector`, bounds the Rényi divergence of all tests. `options`
+        are further fields of the accountant.
         """
         first, second = (noise.scale for noise in self.noises)
         return RenyiAccountant(
@@ -205,7 +205,7 @@ class SparseVector(Mechanism):
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
         """Return ln Pr of each label and of "no answer" for each query alone, (queries, classes + 1).
 
-        Jointly, queries depend on each other through ρ and the number of earlier failures.
+        Jointly, queries depend on each other through the noise of the threshold and the number of earlier failures.
         """
         answered = self._answer_probabilities(distance(votes.counts))
         log_p = np.full((votes.queries, votes.classes + 1), -np.inf)
@@ -215,7 +215,7 @@ class SparseVector(Mechanism):
         return log_p
 
     def _answer_probabilities(self, distances: NDArray[np.int64]) -> Array:
-        """Return Pr[answered] for each query, (queries,); `distances` (queries,) are in the order of the queries."""
+        """Return Pr[answered] of each query, (queries,), for these `distances` of consecutive queries."""
         values, which = np.unique(distances, return_inverse=True)
         rho, mass = self._threshold_nodes(values)
         # At every node, the distribution of the number of failures is updated from query to query.
@@ -234,9 +234,9 @@ class SparseVector(Mechanism):
         return np.clip(result, 0.0, 1 - 1e-16)
 
     def _threshold_nodes(self, distances: NDArray[np.int64]) -> tuple[Array, Array]:
-        """Return quadrature nodes and weights for the distribution of the noise ρ, (nodes,) each.
+        """Return quadrature nodes and weights for the noise ρ of the threshold, (nodes,) each.
 
-        The integrand has kinks at `distances` minus the threshold.
+        As a function of ρ, Pr[answered] has kinks at `distances` minus the threshold.
         """
         noise = self.noises[0]
         edge = _REACH * noise.scale
@@ -251,12 +251,12 @@ class SparseVector(Mechanism):
 
 @dataclass(frozen=True)
 class StableSVT(SparseVector):
-    """Sparse vector technique with Laplace noise of scale b₁ on the threshold and b₂ on the distances.
+    """Sparse vector technique with Laplace noise of scale b₁ on the threshold and b₂ on each query's distance.
 
     All tests together are ε-DP, with ε = 1/b₁ + 2c/b₂ and c = `cutoff`. The ratio of the two terms is 1 : (2c)^{2/3},
     which minimises the noise of a comparison (Lyu, Su, Li 2017, section 4.2). One noisy threshold is used for all
-    queries, so its cost counts once. Bassily, Thakkar and Thakurta 2018 instead draw a new one after each unanswered
-    query and compose c runs.
+    queries, so its cost counts once. Bassily, Thakkar and Thakurta 2018 instead draw a new threshold after each
+    unanswered query and compose c runs.
     """
 
     shown = Shown("stable SVT", color="purple", marker="p")
@@ -276,7 +276,8 @@ class StableSVT(SparseVector):
     def threshold(self) -> float:
         """Return the threshold 1 + z such that a query with d = 1 passes the test with probability at most `failure`.
 
-        Such a query passes if ν − ρ > z. For b₁ < b₂, Pr[ν − ρ > z] = (b₂² e^{−z/b₂} − b₁² e^{−z/b₁})/(2b₂² − 2b₁²).
+        With Laplace noise ν of scale b₂ on d and ρ of scale b₁ on the threshold, the query passes if ν − ρ > z. For
+        b₁ < b₂, Pr[ν − ρ > z] = (b₂² e^{−z/b₂} − b₁² e^{−z/b₁})/(2b₂² − 2b₁²).
         """
         first, second = (noise.scale for noise in self.noises)
         return 1 - second * math.log(2 * self.failure * (1 - (first / second) ** 2))
@@ -302,7 +303,7 @@ _ORDERS = conversion.ORDERS[(conversion.ORDERS > 1.05) & (conversion.ORDERS < 10
 
 @dataclass(frozen=True)
 class StableSVTGaussian(SparseVector):
-    """Sparse vector technique with noise N(0, σ₁²) on the threshold, drawn once, and N(0, σ₂²) on every distance."""
+    """Sparse vector technique with noise N(0, σ₁²) on one threshold and N(0, σ₂²) on the distance of each query."""
 
     shown = Shown("stable SVT gaussian", color="purple", marker="h")
     example: ClassVar[Mapping[str, float]] = {"sigma1": 1.0, "sigma2": 1.5, "failure": 1e-8, "cutoff": 40.0}
@@ -318,7 +319,7 @@ class StableSVTGaussian(SparseVector):
 
     @property
     def threshold(self) -> float:
-        """Return the threshold such that a query with d = 1 passes the test with probability `failure`."""
+        """Return the threshold such that a query with distance d = 1 passes the test with probability `failure`."""
         return 1 - float(np.hypot(self.sigma1, self.sigma2) * ndtri(self.failure))
 
     def accountants(self, votes: Votes) -> list[Accountant]:
