@@ -431,11 +431,11 @@ def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta
 
 
 def _accountant_steps(part: Steps, added: bool, records: int | None) -> SubsampledGaussian:
-    """Return the steps `part` of an entry as a subsampled Gaussian mechanism for the accountant.
+    """Return the training steps `part` of an entry as a subsampled Gaussian mechanism.
 
-    All steps of an epoch of shuffled batches become one step on all records. The noise of this step is divided by the
-    L2 sensitivity of an epoch, in units of the clipping norm. The sensitivity is √5 if `added` is True, for one record
-    that is added or removed. Otherwise it is 1, for one record that is replaced by zero. Other steps keep their noise,
+    All steps of an epoch of shuffled batches become one step on all records. Its noise is divided by the L2 sensitivity
+    of an epoch, in units of the clipping norm: √5 if one record is `added` or removed, and 1 if it is replaced by zero.
+    `records`, the number of records if known, limits the number of batches per epoch. Other steps keep their noise,
     rate and number.
     """
     if part.sampling != "shuffled" or part.rate == 1:
@@ -490,9 +490,8 @@ def _lower_bound(entry: Entry) -> float | None:
 def _find_data_dependence(entry: Entry, votes: Votes | None) -> Iterator[Problem]:
     """Yield a problem if the ε that the entry states as worst case is probably data-dependent.
 
-    The claimed ε must be below the worst-case ε; the caller checks this. The claimed ε is compared with the
-    data-dependent ε of `votes` or, if `votes` is None, of unanimous votes. A problem is yielded if the claimed ε is not
-    smaller.
+    The caller checks that this ε is below the worst-case ε. A problem is yielded if this ε is not below the
+    data-dependent ε of `votes` or, if `votes` is None, of unanimous votes.
     """
     mechanism = entry.mechanism
     if entry.claim.kind is not Kind.WORST_CASE or not isinstance(mechanism, VoteMechanism):

@@ -116,7 +116,7 @@ def leader(rows: Iterable[Assessed], unit: str, target: float) -> Assessed | Non
 
 
 def reported(rows: Iterable[Assessed], target: float) -> Assessed | None:
-    """Return the most accurate row with status unchecked and a reported ε of at most `target`; None without one."""
+    """Return the most accurate unchecked row whose reported ε is at most `target`; None if there is none."""
     unchecked = [row for row in rows if row.status is Status.UNCHECKED and row.epsilon <= target]
     return max(unchecked, key=lambda row: row.accuracy, default=None)
 
@@ -146,9 +146,9 @@ def lead(rows: Sequence[Assessed], unit: str, target: float) -> str:
 def rank_over_datasets(datasets: Mapping[str, Sequence[Assessed]], unit: str, target: float) -> Ranks | None:
     """Return ranks of methods over several data sets, by each method's most accurate entry with ε at most `target`.
 
-    Only ranked entries with this `unit` of privacy count. A method is ranked only if it has an entry for every data set
-    that is used. The data sets are chosen to maximise the number of data sets times the number of methods. Return None
-    if no two data sets share three methods.
+    Only ranked entries with this `unit` of privacy count. A ranked method has an entry for every data set that is used.
+    The data sets are chosen to maximise the number of data sets times the number of methods. Return None if no two data
+    sets share three methods.
     """
     best = {
         (in_words(name), method): found.accuracy
@@ -332,7 +332,7 @@ def _plain(content: Mapping[str, Any]) -> str:
 
 
 def _papers(root: Path, evidence: pd.DataFrame, entries: Sequence[Assessed]) -> list[dict[str, Any]]:
-    """Return one dict per paper with the numbers of values by verdict, of entries by status, and of corrections."""
+    """Return one dict per paper: numbers of published values by verdict, of entries by status, and of corrections."""
     corrected = corrections(root / "docs" / "explanation" / "corrections.md")
     counts = {str(row["paper"]): row for row in count_by_paper(evidence).to_dict("records")}
     others = [one.entry.paper.title for one in entries if one.entry.origin is not Origin.KEPT]
@@ -378,7 +378,7 @@ def _values_page(evidence: pd.DataFrame, reference: Path) -> str:
 
 
 def _value_row(row: dict[Any, Any]) -> dict[str, Any]:
-    """Return `row`, a published value from `best_evidence`, with the texts that the page of published values shows."""
+    """Return `row`, a published value from `best_evidence`, with added texts for the page of published values."""
 
     def shown(value: float) -> str:
         return f"{100 * value:.2f} %" if is_accuracy(row["quantity"]) else f"{value:.4g}"

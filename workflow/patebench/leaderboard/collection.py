@@ -413,9 +413,10 @@ def _accuracy(row: Mapping[str, str]) -> Accuracy:
 
 
 def published_entries(root: Path) -> Iterator[Entry]:
-    """Yield an entry for each accuracy in config/published.csv if the paper prints an ε in the same row of its table.
+    """Yield an entry for each accuracy in config/published.csv whose paper prints an ε in the same row of its table.
 
-    If several papers print the same ε and accuracy for the same setting, only the first entry is yielded.
+    Results quoted from other papers are left out. Of equal results (ε, accuracy and setting), only the first is
+    yielded.
     """
     published = read_published(root / _PUBLISHED)
     epsilons = {
@@ -465,7 +466,7 @@ def _value_entry(value: Value, epsilon: float) -> Entry:
 
 
 def _printed_mechanism(value: Value) -> Release | None:
-    """Return the mechanism that gave a published value; None if the paper does not print its parameters or queries."""
+    """Return the mechanism that gave a published value; None if the paper states too little or patebench lacks it."""
     if value.mechanism == PETDL:
         return _PETDL_NOISE
     if value.mechanism not in MECHANISMS or not value.parameters or not value.queries:

@@ -92,7 +92,7 @@ class Privacy(_Part):
 
 
 class Claim(_Part):
-    """ε as the paper or run reports it, and its kind."""
+    """Reported ε of an entry, and its kind, such as worst case."""
 
     epsilon: Epsilon
     kind: Kind = Field(description="Kind of the reported ε; worst_case if it holds for all data.")
@@ -141,10 +141,10 @@ class SampledGaussian(_Part):
 
 
 class Table(_Part):
-    """Tables that sum the vectors of votes of all records, with Gaussian noise on each cell.
+    """Noisy tables of votes: each sums one vector of votes per record, with Gaussian noise on each cell.
 
-    A record's vector of votes has an L2 norm of at most 1. If the unit is a label, each vote occupies only the cells of
-    its label, so votes for two labels are orthogonal.
+    A record's vector has an L2 norm of at most 1. If the unit of privacy is a label, each label has its own cells, so
+    vectors for two labels are orthogonal.
     """
 
     type: Literal["table"]
@@ -248,7 +248,7 @@ class Entry(_Part):
     @model_validator(mode="before")
     @classmethod
     def _without_comment(cls, content: Any) -> Any:
-        """Drop the key `$schema`, which only editors need."""
+        """Return `content` without the key `$schema`, which only text editors need."""
         return {key: content[key] for key in content if key != "$schema"} if isinstance(content, dict) else content
 
 
