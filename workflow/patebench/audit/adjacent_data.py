@@ -41,16 +41,14 @@ KINDS: Mapping[str, Collection[Change]] = {
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """Data of an adjacency audit: private records, the teachers that hold them, and public samples.
-
-    The audit changes private records only.
+    """Data of an adjacency audit: private records, which change, the teachers that hold them, and public samples.
 
     Parameters
     ----------
     records : private records by column, see `Records`
     holders : (records,) index of the teacher whose shard contains the record; negative if no shard contains it
     pool, test : (samples, …) public samples
-    protects : changes (`Change`) that alter at most one shard, as the partition into shards claims. Empty if the
+    protects : changes (`Change`) that alter at most one shard, according to the partition into shards. Empty if the
         partition depends on labels
     chunk : number of teachers that are trained together
     """
@@ -74,15 +72,15 @@ class World:
         - "owner gone": the record is drawn from shards with several owners.
         - "outlier": if the smallest shard has at least two records fewer than the shard of the drawn record, a record
           of the smallest shard is drawn instead.
-        - "outliers": the drawn record is replaced by the first record of the first teacher in its chunk (the teachers
-          that are trained together), since accidental sharing of data between teachers mostly starts there.
+        - "outliers": the first record of the first teacher in the drawn record's chunk (teachers trained together)
+          is taken instead, since accidental sharing of data between teachers mostly starts there.
 
         Parameters
         ----------
-        repeat : number of the repetition, from 0. In repetition 0, only records of the rarest label are drawn, since a
-            change of such a record most likely alters facts derived from private labels
-        shared : generator that draws the record. If the caller passes it in the same state for each kind, most kinds
-            get the same record. The same teachers are then trained on the unchanged data
+        repeat : number of the repetition, from 0. In repetition 0, only records of the rarest label are drawn, since
+            changing one most likely alters facts derived from private labels
+        shared : generator that draws the record. In the same state for each kind, it draws the same record for most
+            kinds, so that the same teachers are trained on the unchanged data
         own : generator that draws from the smallest shard, for the kind "outlier"
         """
         sizes = np.bincount(self.holders[self.holders >= 0])
@@ -105,8 +103,8 @@ class World:
     def change(self, kind: str, at: int, rng: np.random.Generator) -> tuple[str, Records]:
         """Apply a change of `kind`, a key of `KINDS`, to the record with index `at`; draw the new content with `rng`.
 
-        Some kinds change all records of the same teacher, or all records of the same owner, such as a person. If
-        `protects` is empty, the kind "shard" replaces each record by one of the same label.
+        Some kinds change all records of the same teacher, or all records of the same owner, such as a person. If the
+        partition into shards depends on labels, the kind "shard" replaces each record by one of the same label.
 
         Returns
         -------
@@ -221,7 +219,8 @@ class ChangeFinding:
     change : kind of the change, a key of `KINDS`
     what : description of the change
     claimed : True if the partition claims that the change alters at most one shard
-    moved : descriptions of unexpected changes, or the message with which a stage refused the changed data
+    moved : changed outputs beyond one shard and its teacher's votes, or the message with which a stage refused the
+        changed data
     shards_moved, votes_moved : teachers whose shards changed, and teachers whose votes changed
     retrained : teachers that were trained on the changed data
     """
@@ -237,10 +236,10 @@ class ChangeFinding:
 
     @classmethod
     def of(cls, kind: str, what: str, claimed: bool, before: Traces, after: Traces) -> "ChangeFinding":
-        """Compare the outputs of the stages `before` and `after` a change of the private data, and return the finding.
+        """Compare the outputs `before` and `after` a change of the private data, and return the finding.
 
-        The change is a violation if it alters a public output, the votes of a teacher whose shard stays the same or, if
-        `claimed`, more than one shard.
+        `kind` and `what` describe the change. The change is a violation if it alters a public output, the votes of a
+        teacher whose shard stays the same or, if `claimed`, more than one shard.
         """
         shards, votes = differing_keys(before.shards, after.shards), differing_keys(before.votes, after.votes)
         faults = [f"{name} changed" for name in differing_keys(before.public, after.public)]
@@ -256,10 +255,10 @@ class ChangeFinding:
 
     @classmethod
     def refused(cls, kind: str, what: str, claimed: bool, why: str) -> "ChangeFinding":
-        """Return the finding for changed data if a stage refuses these data with the message `why`.
+        """Return the finding if a stage refuses the changed data with the message `why`.
 
-        `claimed` is True if the partition claims that the change alters at most one shard and nothing public. Everybody
-        can see a refusal, so it depends on the change like a public output and violates this claim.
+        `claimed` is True if the partition claims that the change alters at most one shard and nothing public. A refusal
+        is public, so it violates this claim.
         """
         verdict = Moved.VIOLATED if claimed else Moved.REFUSED
         return cls(kind, what, verdict, claimed, (f"refused: {why}" if claimed else why,))
@@ -273,7 +272,7 @@ class ChangeFinding:
 
 @dataclass(frozen=True)
 class AuditedData:
-    """All findings about one ensemble, or about the loader of one data set.
+    """All findings of an adjacency audit of one ensemble, or of the loader of one data set.
 
     Parameters
     ----------

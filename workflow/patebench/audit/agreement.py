@@ -38,7 +38,7 @@ class _Counts:
 
     Parameters
     ----------
-    where : text after the counts in messages, such as "on the counts (3, 2)" in "class 2 in 3 of 10 on the counts …"
+    where : description of the runs for messages, such as "on the counts (3, 2)" for votes with these counts
     seen : (cells,) number of runs in each cell
     names : (cells,) name of each cell; () if the cells are "class 0", "class 1", … and, last, "no answer"
     plain : True if single labels are counted, False if pairs of labels are counted to test their independence
@@ -59,9 +59,9 @@ class _Counts:
 
 @dataclass(frozen=True, eq=False)
 class Tally(_Counts):
-    """Exact binomial tests of how often outcomes occurred in runs, against `stated`, the stated probabilities (cells,).
+    """Exact binomial tests of how often outcomes occurred in runs, one per cell (an outcome or a group of outcomes).
 
-    The other parameters are those of `_Counts`.
+    `stated` (cells,) are the stated probabilities. The other parameters are those of `_Counts`.
     """
 
     stated: Array
@@ -112,9 +112,9 @@ class TwoTallies(_Counts):
 def disagreements(tallies: Iterable[Tally | TwoTallies]) -> list[str]:
     """Return [a message] about the most significant failure of the tests `tallies`, or [] if none fails.
 
-    Each tally has one test per cell. A test fails if its p-value times the number of cells in all `tallies` is below
-    `ALPHA`. The message describes the failed test with the smallest p-value. If tests of single labels (`plain`) fail,
-    the message describes the one with the smallest p-value among these, since they are easier to understand.
+    Each tally has one test per cell, such as an outcome. A test fails if its p-value times the number of cells in all
+    `tallies` is below `ALPHA`. The message describes the failed test with the smallest p-value, if possible among tests
+    of single labels (`plain`), which are easier to understand.
     """
     tallies = [tally for tally in tallies if tally.runs > 0]
     p_values = [tally.p_values() for tally in tallies]
@@ -131,11 +131,11 @@ def disagreements(tallies: Iterable[Tally | TwoTallies]) -> list[str]:
 
 
 def tally_neighbours(where: str, outcomes: Outcomes, stated: Array) -> Iterator[Tally]:
-    """Yield tests of independence between the labels of one release, which answers the same query many times.
+    """Yield tests that labels of one release are independent; the release answers the same query many times.
 
-    Each test is about pairs of labels that are a fixed number of queries apart (the lag). In one test, no label is in
-    two pairs. All lags of the function `lags` are tested. `most_likely_lag` chooses one more lag on the first half of
-    the release; this lag is tested on the second half.
+    Each test compares labels that are a fixed number of queries apart (the lag). The lags are those of the function
+    `lags` and one more, which `most_likely_lag` chooses on the first half of the release and which is tested on the
+    second half.
 
     Parameters
     ----------
@@ -162,9 +162,9 @@ def lags(queries: int) -> list[int]:
 
 
 def count_repeats(outcomes: NDArray[Any], lag: int) -> NDArray[np.int64]:
-    """Return the numbers of equal and of unequal pairs, (2,), among disjoint pairs of `outcomes` (queries,).
+    """Return how many pairs of `outcomes` (queries,) have equal outcomes, and how many have unequal ones: (2,).
 
-    The two outcomes of a pair are `lag` queries apart.
+    The pairs are disjoint, and the two outcomes of a pair are `lag` queries apart.
     """
     pairs = outcomes[: len(outcomes) // (2 * lag) * 2 * lag].reshape(-1, 2, lag)
     equal, number = int(np.sum(pairs[:, 0] == pairs[:, 1])), pairs.size // 2
@@ -182,9 +182,9 @@ def _tally_repeats(where: str, outcomes: Outcomes, lag: int, same: float) -> Tal
 
 
 def most_likely_lag(outcomes: Outcomes) -> int:
-    """Return the distance, in queries, at which the excess of equal labels over chance is most significant.
+    """Return the distance in queries at which the number of equal labels most significantly exceeds that by chance.
 
-    The distance is 0 for fewer than 4 labels. A test at this distance must use labels other than `outcomes`.
+    The distance is 0 for fewer than 4 labels. As it is chosen on `outcomes`, it must be tested on other labels.
     """
     n, names = len(outcomes), outcomes % _DISTINGUISHED
     total: Array = np.zeros(n // 2)

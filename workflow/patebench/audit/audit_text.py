@@ -54,7 +54,7 @@ def _table(audit: Audit, finding: Finding) -> "RenderableType":
 
 
 def _sentences(audit: Audit, finding: Finding) -> list[str]:
-    """Return the sentences below the table of `finding`, including the disagreements of `audit`."""
+    """Return the sentences that follow the table of `finding`, among them `audit.disagreements`."""
     claims = {stated.verdict for stated in finding.stated if stated.bound.kind is Kind.CLAIMED}
     sentences = [
         *(["A claimed bound is violated."] if Verdict.VIOLATED in claims else []),
@@ -97,7 +97,7 @@ def _sampled(sampled: Sampled) -> str:
 
 
 def _violated_elsewhere(finding: Finding) -> list[str]:
-    """Return [a sentence] on the most violated bound on a pair other than the worst pair, or [] if there is none.
+    """Return [a sentence] on the most violated bound for other data sets than the worst pair, or [] if there is none.
 
     Worst-case bounds are left out.
     """
@@ -119,7 +119,7 @@ def _violated_elsewhere(finding: Finding) -> list[str]:
 
 
 def _with_weights(finding: Finding | None) -> list[str]:
-    """Return [a sentence] with the audited ε and the least stated ε of `finding`, the finding for votes with weights.
+    """Return [a sentence] on votes with weights: the audited ε and the smallest stated ε in `finding`.
 
     The result is [] if `finding` is None.
     """

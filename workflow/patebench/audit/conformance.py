@@ -177,7 +177,7 @@ class Conformance(AuditSetting):
         return True, "drawn from the operating system's entropy, and bounded"
 
     def _secret_noise_fault(self, name: str, votes: Votes, source: Source) -> str | None:
-        """Return a message if labels drawn from `source` clearly do not follow the stated probabilities, else None."""
+        """Return a message if labels drawn from `source` are the plurality more or less often than stated, or None."""
         log_p = self.mechanism.log_outcome_probabilities(votes) if self.mechanism.independent_queries else None
         if log_p is None:
             return None

@@ -40,7 +40,7 @@ def least_epsilon(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, 
     Parameters
     ----------
     log_p, log_p_neighbour : (rows, outcomes) ln P on a data set D, and ln Q on its neighbour D′
-    multiplicity : (rows, outcomes) number of outcomes that have these probabilities
+    multiplicity : (rows, outcomes) number of outcomes with these probabilities
     """
     likely, rare = _nested_events(log_p, log_p_neighbour, multiplicity)
     return _largest_epsilon(likely, rare, delta)
@@ -67,7 +67,8 @@ def measurable_epsilon(
 def _nested_events(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
     """Return ln of the total probability of the k outcomes with the largest P/Q, for each k, on D and on D′.
 
-    Both arrays are (rows, outcomes). The probabilities are rounded down on D and up on D′.
+    P (`log_p`, on D) and Q (`log_p_neighbour`, on D′) are probabilities of an outcome. Both arrays are (rows,
+    outcomes). Probabilities are rounded down on D and up on D′.
     """
     lower, upper = _bound_log_probabilities(log_p, log_p_neighbour, multiplicity)
     with np.errstate(invalid="ignore"):
@@ -78,7 +79,7 @@ def _nested_events(log_p: Array, log_p_neighbour: Array, multiplicity: Integers)
 
 
 def _bound_log_probabilities(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
-    """Return ln P, rounded down, and ln Q, rounded up, of all `multiplicity` outcomes of each entry together."""
+    """Return ln P, rounded down, and ln Q, rounded up, for the union of the `multiplicity` outcomes of each entry."""
     with np.errstate(divide="ignore"):
         times = np.log(multiplicity)
     lower = log_p * (1 + ERROR) - _ROUNDING + times
@@ -87,9 +88,9 @@ def _bound_log_probabilities(log_p: Array, log_p_neighbour: Array, multiplicity:
 
 
 def _largest_epsilon(likely: Array, rare: Array, delta: float) -> Array:
-    """Return the largest ln((P − `delta`)/Q) over events, or 0 if all are negative: (…,).
+    """Return the largest ln((P − `delta`)/Q) of several events, or 0 if it is negative: (…,).
 
-    `likely` and `rare` (…, events) are ln P and ln Q.
+    `likely` and `rare` (…, events) are ln P and ln Q of each event.
     """
     exceeds = likely > math.log(delta)
     margin = log1mexp(np.where(exceeds, math.log(delta) - likely, -np.inf))
@@ -103,8 +104,7 @@ def compose_event(likely: float, rare: float, queries: int, delta: float) -> flo
     """Return a lower bound on the ε of `queries` independent queries at `delta`, from the probabilities of an event.
 
     In each query, the event has a probability of at least `likely` on one data set and at most `rare` on its neighbour.
-    The number of queries with the event is binomial on both data sets. The likelihood ratio rises with this number, so
-    the best test compares this number with a threshold.
+    The number of queries with the event is binomial on both data sets, so the best test compares it with a threshold.
     """
     from scipy.special import gammaln, xlogy
 
@@ -123,11 +123,11 @@ def compose(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, querie
     `log_p` and `log_p_neighbour` (outcomes,) are ln P and ln Q of the outcomes of one query on two neighbouring data
     sets. Each entry stands for `multiplicity` equally likely outcomes.
 
-    The privacy losses ln P/Q of the T queries add up (Sommer, Meiser, Mohammadi 2019, Theorem 1). The loss of each
-    query is rounded at random to one of the two nearest points of a grid of step h. The probabilities are chosen so
-    that the mean of the loss is unchanged. So the T rounding errors are independent, have mean 0 and lie in intervals
-    of length h. By Hoeffding's inequality, the sum of the errors exceeds η = h √(T ln(1/δ₀)/2) with probability at most
-    δ₀. With δ_grid the divergence of the rounded losses, δ(ε) ≥ δ_grid(ε + η) − δ₀.
+    The privacy losses ln P/Q of the T queries add up (Sommer, Meiser, Mohammadi 2019, Theorem 1). Each loss is rounded
+    at random to one of the two nearest points of a grid of step h, so that its mean is unchanged. So the T rounding
+    errors are independent, have mean 0 and lie in intervals of length h. By Hoeffding's inequality, their sum exceeds η
+    = h √(T ln(1/δ₀)/2) with probability at most δ₀. So δ(ε) ≥ δ_grid(ε + η) − δ₀, with δ_grid the divergence of the
+    rounded losses.
     """
     single = float(least_epsilon(log_p[None], log_p_neighbour[None], multiplicity[None], delta)[0])
     if queries == 1 or math.isinf(single):
@@ -184,10 +184,10 @@ def _on_grid(loss: Array, probability: Array, queries: int, delta: float, p_infi
 
 
 def _total_loss(loss_in_cells: Array, probability: Array, queries: int) -> Array:
-    """Return the distribution of the total loss of `queries` independent queries, (cells,).
+    """Return the distribution of the total privacy loss of `queries` independent queries, (cells,).
 
-    Entry i is the probability that the total loss, rounded to cells, is i modulo the number of cells. `loss_in_cells`
-    and `probability` (losses,) are the losses of one query, in cells, and their probabilities.
+    Losses are on a grid, whose step (a cell) is the unit of loss. Entry i is the probability that the rounded total
+    loss is i modulo the number of cells. `loss_in_cells` and `probability` (losses,) describe the loss of one query.
     """
     below = np.floor(loss_in_cells)
     share = loss_in_cells - below
@@ -232,11 +232,11 @@ def upper_limit(successes: float, runs: float, alpha: float | Array) -> Array:
 class Rates:
     """Counts of an event in runs on a data set D and on its neighbour D′, which bound ε and μ from below.
 
-    The event's probabilities P on D and Q on D′ are bounded jointly. The count on D gives a z-score against each value
-    of P, and the count on D′ a z-score against each value of Q. A pair (P, Q) is excluded if the sum of both z-scores,
-    with weights √w and √(1 − w), is too large (Stouffer et al. 1949). A small part of the failure probability
-    α = 1 − `confidence` is used to bound P and Q separately as well (Clopper & Pearson 1934). Proof:
-    docs/explanation/proofs-systems.md, "Two probabilities bounded together".
+    The event's probabilities P on D and Q on D′ are bounded jointly. The count on D gives a z-score for each P, and the
+    count on D′ a z-score for each Q. A pair (P, Q) is excluded if the sum of both, with weights √w and √(1 − w), is too
+    large (Stouffer et al. 1949). A small part of the failure probability 1 − `confidence` also bounds P and Q
+    separately (Clopper & Pearson 1934). Proof: docs/explanation/proofs-systems.md, "Two probabilities bounded
+    together".
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ class Rates:
     weight: float = 0.5
 
     def epsilon(self, delta: float, queries: int = 1) -> float:
-        """Return a lower bound on the ε of `queries` independent queries at `delta`, if the event is about one query.
+        """Return a lower bound on the ε of `queries` independent queries at `delta`, from an event about one query.
 
         For one query, ε ≥ ln((P − δ)/Q), where P and Q are the event's probabilities on D and on D′.
         """
@@ -265,9 +265,8 @@ class Rates:
         P and Q are the event's probabilities on D and on D′.
 
         If `rate` < 1, the mechanism subsamples: a run on D uses the record that is missing in D′ only with probability
-        `rate`. The result is then the μ of the mechanism without subsampling. Let P₁ be the event's probability in runs
-        that use the record. As P = rate·P₁ + (1 − rate)·Q, P₁ can be computed from P and Q, and P₁ replaces P in the
-        formula. The bound is ∞ if P₁ would be 1 or more.
+        `rate`. The result is then the μ without subsampling. In the formula, P₁, the event's probability in runs that
+        use the record, replaces P. It follows from P = rate·P₁ + (1 − rate)·Q. The bound is ∞ if P₁ would be 1 or more.
         """
         from scipy.special import ndtri
 
@@ -278,9 +277,9 @@ class Rates:
         return max(0.0, float(np.min(np.where(np.isnan(least), 0.0, least))))
 
     def bound_nested(self, wider: "Rates") -> tuple[Array, Array]:
-        """Return bounds on the probabilities of two events: this event, and the larger event that `wider` counts.
+        """Return bounds on the probabilities of two events: this event, and the larger event counted in `wider`.
 
-        The first array, (2,), contains lower bounds on D, the second, (2,), upper bounds on D′. All four bounds hold
+        The first array (2,) contains lower bounds on D, the second (2,) upper bounds on D′. All four bounds hold
         together with probability `confidence`.
         """
         part, events = (1 - self.confidence) / 4, (self, wider)
@@ -289,10 +288,10 @@ class Rates:
         return np.array(likely), np.array(rare)
 
     def _corners(self) -> tuple[Array, Array]:
-        """Return pairs of a lower bound on P and an upper bound on Q, as two arrays (pairs,).
+        """Return pairs of bounds on the event's probabilities: lower ones on P (on D) and upper ones on Q (on D′).
 
-        With probability `confidence`, there is a pair whose two bounds are both true. This pair is unknown, but the
-        smallest of the ε lower bounds from all pairs is a valid lower bound.
+        Both arrays are (pairs,). With probability `confidence`, both bounds of some pair are true. This pair is
+        unknown, but the smallest of the ε lower bounds from all pairs is a valid lower bound.
         """
         from scipy.special import ndtr, ndtri
 
@@ -349,11 +348,11 @@ def expected_nested(likely: Array, rare: Array, runs: float, confidence: float) 
 def compose_nested(likely: Array, rare: Array, queries: int, delta: float) -> float:
     """Return a lower bound on the ε of `queries` independent queries at `delta`, from two nested events of each query.
 
-    A test of D against D′ has the point (Q, P): the probabilities that it reports D on D′ and on D. The points of all
-    tests form a convex set. The set contains (0, 0), (1, 1) and one point for each of the two events. There is a
-    mechanism with three outcomes whose set is the convex hull of these four points. This mechanism is a postprocessing
-    of the release, also under composition (Blackwell 1951; Dong, Roth, Su 2022, Theorem 2.10). So the ε of the
-    three-outcome mechanism is a lower bound on the ε of the release.
+    A test decides between D and D′. It has the point (Q, P): the probabilities that it decides for D on D′ and on D.
+    The points of all tests form a convex set, which contains (0, 0), (1, 1) and one point for each event. A mechanism
+    with three outcomes has the convex hull of these four points as its set. It is a postprocessing of the release, also
+    under composition (Blackwell 1951; Dong, Roth, Su 2022, Theorem 2.10). So its ε is a lower bound on the ε of the
+    release.
 
     Parameters
     ----------

@@ -106,14 +106,16 @@ class ReleaseNoiseAudit(AuditSetting):
         return event.count(sides, self.confidence, sampled.queries, self.delta)
 
     def disagreements(self, pair: Pair, shapes: Counts, agreements: Sequence[Agreement] = ()) -> list[str]:
-        """Return [a message] if release mode repeats noise or contradicts seeded noise in label frequencies, else [].
+        """Return [a message] if noise from the operating system repeats or gives wrong frequencies of labels, else [].
+
+        The frequencies are compared with those of seeded noise.
 
         Parameters
         ----------
         pair : the audited pair of data sets D and D′
-        shapes : (histograms, classes) counts. The tests for repeated noise use the histogram, among these and D, on
-            which two labels are least likely to be equal by chance
-        agreements : histograms on which teachers agree or tie, each tested in separate releases
+        shapes : (histograms, classes) vote counts. The tests for repeated noise use the row, or D, on which two labels
+            are least likely to be equal by chance
+        agreements : votes on which teachers agree or tie, each tested in separate releases
         """
         shifted = relabel([pair])
         labels = max(_AT_LEAST, self._labels(pair) // (2 * len(shifted))) * len(shifted)
@@ -136,10 +138,10 @@ class ReleaseNoiseAudit(AuditSetting):
         return agreement.disagreements(tallies)
 
     def _compare_agreement(self, votes: Agreement, labels: int, stream: str) -> list[TwoTallies]:
-        """Return tests of release mode against seeded noise, on a histogram on which teachers agree or tie (`votes`).
+        """Return tests of labels on `votes`, on which teachers agree or tie, against labels with seeded noise.
 
-        The histogram is tested under several cyclic shifts of its classes. About `labels` labels are drawn in release
-        mode.
+        About `labels` labels are drawn with noise from the operating system. The votes are tested under several cyclic
+        shifts of their classes.
         """
         shifts = class_shifts(len(votes.counts))
         shifted, labels = [np.roll(votes.counts, shift) for shift in shifts], -(-labels // len(shifts)) * len(shifts)
@@ -153,18 +155,18 @@ class ReleaseNoiseAudit(AuditSetting):
     def disagreements_of_transcripts(
         self, pairs: Mapping[int, Pair], shapes: Counts, agreements: Sequence[Agreement] = ()
     ) -> list[str]:
-        """Return what `disagreements` returns, for mechanisms whose queries depend on each other.
+        """Return [a message] if releases with noise from the operating system differ from seeded ones, else [].
 
-        Release mode and seeded noise are compared in short releases, each of which repeats one query. Tests compare how
-        often each label occurs at each position, how often all, some or no queries of a release are answered, and how
-        often an answer equals the first one.
+        This method is for mechanisms whose queries depend on each other. Each release is short and repeats one query.
+        Tests compare how often each label occurs at each position, how often all, some or no queries are answered, and
+        how often an answer equals the first one.
 
         Parameters
         ----------
         pairs : number of queries → the audited pair
-        shapes : see `disagreements`
-        agreements : histograms on which teachers agree or tie, each followed by a neighbour. They are tested only in
-            the longest of the short releases; their neighbours are not tested
+        shapes : (histograms, classes) vote counts; only the row on which labels are equal least often is tested
+        agreements : votes on which teachers agree or tie, each followed by a neighbour, which is not tested. They are
+            tested only in the longest of the short releases
         """
         tallies: list[TwoTallies] = []
         for queries in sorted({min(T, _TRANSCRIPT) for T in pairs}):
@@ -177,7 +179,10 @@ class ReleaseNoiseAudit(AuditSetting):
         return agreement.disagreements(tallies)
 
     def _compare_releases(self, counts: NDArray[np.int64], queries: int, stream: str) -> Iterator[TwoTallies]:
-        """Yield tests of release mode against seeded noise, in releases of `queries` queries that all have `counts`."""
+        """Yield tests of the operating system's noise against seeded noise.
+
+        Each release answers `queries` queries with votes `counts`.
+        """
         votes = votes_in_turn(counts[None], queries)
         tried = DiscreteNoise(self.streams("discrete numbers"))
         self.outcomes(votes, tried)
@@ -198,9 +203,9 @@ class ReleaseNoiseAudit(AuditSetting):
             yield TwoTallies(where, *repeats, plain=False, names=names)
 
     def _compare_repeats(self, counts: NDArray[np.int64], one: Outcomes, two: Outcomes) -> Iterator[TwoTallies]:
-        """Yield tests that detect missing noise and repeated noise in release mode.
+        """Yield tests that detect missing noise and repeated noise in two releases of one repeated query.
 
-        `one` and `two` (queries,) are the outcomes of two releases in release mode that repeat a query with `counts`.
+        `one` and `two` (queries,) are their outcomes, with noise from the operating system. `counts` are the votes.
         """
         queries, classes = len(one), len(counts)
         seeded = DiscreteNoise(self.streams("distances"))
@@ -218,9 +223,9 @@ class ReleaseNoiseAudit(AuditSetting):
     def _least_certain(self, shapes: Counts, queries: int | None = None) -> NDArray[np.int64]:
         """Return the row of `shapes` (histograms, classes) for which a repeated query gives equal labels least often.
 
-        On this histogram, repeated noise is easiest to detect. If `queries` is None, the labels of one release, which
-        repeats the query, are compared with each other. Otherwise the first labels of several releases are compared
-        with each other; each release repeats the query `queries` times.
+        Repeated noise is easiest to detect there. If `queries` is None, all labels of one release, which repeats the
+        query, are compared. Otherwise the first labels of several releases are compared; each release repeats the query
+        `queries` times.
         """
         seeded = DiscreteNoise(self.streams(f"least certain/{queries}"))
 
@@ -233,11 +238,11 @@ class ReleaseNoiseAudit(AuditSetting):
         return shapes[int(np.argmin([float(seen @ seen) for seen in shown]))]
 
     def _compare_shifts(self, shifted: Sequence[Counts], seen: Outcomes, reference: Outcomes) -> list[TwoTallies]:
-        """Return tests of outcomes in release mode (`seen`) against outcomes with seeded noise (`reference`).
+        """Return tests of outcomes with noise of the operating system (`seen`) against seeded noise (`reference`).
 
-        `shifted` contains one histogram under several cyclic shifts of the classes. `seen` and `reference` are (rounds,
-        shifts); column i contains outcomes on `shifted[i]`. There is one test per shift, and a last test of all shifts
-        together, with the classes shifted back.
+        `shifted` contains the same vote counts under several cyclic shifts of the classes. `seen` and `reference` are
+        (rounds, shifts); column i contains outcomes on `shifted[i]`. There is one test per shift, and a last test of
+        all shifts together, with the classes shifted back.
         """
         classes = len(shifted[0])
         tallies = [
@@ -251,13 +256,13 @@ class ReleaseNoiseAudit(AuditSetting):
         return [*tallies, TwoTallies(f"{tallies[0].where}, classes renamed", *original)]
 
     def _labels(self, pair: Pair) -> int:
-        """Return the number of labels to draw on `pair` in release mode, which is limited since its noise is slow."""
+        """Return the number of labels to draw on `pair` with noise from the operating system, which is slow."""
         source = DiscreteNoise(self.streams("discrete numbers"))
         self._in_turn([pair.counts], source, _AT_LEAST)
         return min(_NUMBERS * _AT_LEAST // max(1, source.drawn[0]), _AT_MOST)
 
     def _in_turn(self, histograms: Sequence[Counts], source: Source | DiscreteNoise, labels: int) -> Outcomes:
-        """Return the outcomes (rounds, histograms) of one release that queries each of `histograms` in each round.
+        """Return the outcomes (rounds, histograms) of one release, which in each round queries all `histograms` once.
 
         The number of rounds is `labels` divided by the number of histograms.
         """

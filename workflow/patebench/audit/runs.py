@@ -55,17 +55,17 @@ class AuditSetting:
         return self.mechanism.release(votes, source).astype(np.int64) % (votes.classes + 1)
 
     def blocks(self, votes: Callable[[int], Votes], source: Source, labels: int) -> Iterator[Outcomes]:
-        """Yield the outcomes (queries,) of successive releases with `labels` labels in total.
+        """Yield the outcomes (queries,) of successive releases, which have `labels` labels in total.
 
-        A release has at most `BLOCK` labels. `votes(T)` returns votes on T queries.
+        A release has at most `BLOCK` labels. `votes(T)` returns the votes on T queries.
         """
         for start in range(0, labels, BLOCK):
             yield self.outcomes(votes(min(BLOCK, labels - start)), source)
 
     def count(self, votes: Callable[[int], Votes], source: Source, labels: int) -> NDArray[np.int64]:
-        """Return how often each outcome occurs among `labels` labels, (classes + 1,), drawn in one or more releases.
+        """Return how often each outcome occurs among `labels` labels: (classes + 1,), with "no answer" last.
 
-        The last outcome is "no answer". The arguments are those of `blocks`.
+        The labels are drawn from `source` in one or more releases. `votes(T)` returns the votes on T queries.
         """
         counts = np.zeros(votes(1).classes + 1, dtype=np.int64)
         for block in self.blocks(votes, source, labels):
@@ -77,7 +77,10 @@ class AuditSetting:
         return np.stack([self.outcomes(votes, source) for _ in range(runs)])
 
     def stated_epsilon(self, pair: Pair, queries: int) -> float:
-        """Return a lower bound on the ε of `queries` independent queries on `pair`, from the stated probabilities."""
+        """Return a lower bound on the ε of `queries` independent queries with the votes of `pair`.
+
+        It is computed from the probabilities that the mechanism states or, if it states none, from those in `pair`.
+        """
         here, there = (self.mechanism.outcome_probabilities(votes) for votes in pair.votes(1))
         if here is None or there is None:
             return pair.epsilon(queries, self.delta)
@@ -88,15 +91,16 @@ class AuditSetting:
     def choose_event(
         self, labels: int, pair: Pair, likely: "Known", rare: "Known", times: int, view: int = 0
     ) -> "Event":
-        """Return the event with the largest expected ε lower bound.
+        """Return the event (a set of outcomes) from which the largest ε lower bound is expected.
 
-        The candidates are the sets of the k outcomes with the largest P/Q, for k = 1, 2, …
+        Let P and Q be the probabilities of an outcome on D and on D′. The candidates are the sets of the k outcomes
+        with the largest P/Q, for any k.
 
         Parameters
         ----------
         labels : number of labels on each of D and D′ in which the event will be counted
         pair : the data sets D and D′
-        likely, rare : estimated probabilities P on D and Q on D′ of the outcomes
+        likely, rare : estimated probabilities P and Q of the outcomes
         times : number of independent queries for which ε is bounded, each with the same probabilities of the event
         view : index of the observed value that the event is about, see `Event`
         """
@@ -114,11 +118,10 @@ class AuditSetting:
     ) -> Iterator["Event"]:
         """Yield one event together with a wider event (`Event.wider`), or nothing for fewer than three outcomes.
 
-        The outcomes, in descending order of P/Q, are split into three groups. The split is the one for which the
-        groups' probabilities differ most between D and D′ (`triangular_discrimination`). The event is the first group;
-        the wider event is the first and second group together. `compose_nested` bounds ε from both events. For several
-        queries with large noise, this bound is larger than the bound from one event. The parameters are those of
-        `choose_event`.
+        The outcomes are sorted by P/Q, the ratio of their probabilities on D (`likely`) and on D′ (`rare`). They are
+        split into three groups whose probabilities differ most between D and D′ (`triangular_discrimination`). The
+        event is the first group, the wider event the first two. `compose_nested` bounds ε from both events. Parameters
+        are as in `choose_event`.
         """
         order = _by_ratio(likely, rare)
         p, q = likely.low(order), rare.high(order)
@@ -145,7 +148,7 @@ def votes_in_turn(histograms: Counts, queries: int) -> Votes:
 
 
 def count_outcomes(outcomes: Outcomes, classes: int) -> NDArray[np.int64]:
-    """Return how often each outcome occurs in `outcomes`, (classes + 1,); the last is "no answer"."""
+    """Return how often each outcome occurs in `outcomes`: (classes + 1,), with "no answer" last."""
     return np.bincount(outcomes.ravel(), minlength=classes + 1)
 
 
@@ -179,15 +182,15 @@ class Event:
     Parameters
     ----------
     pair : the data sets D and D′
-    outcomes : elements of the set: labels or other observed values (see `view`). In audits of tables of noisy counts,
-        the observed value is the index of the range that contains a weighted sum of the counts
-    times : number of independent queries for which ε is bounded, each with the same probabilities of the event; 1 if
-        the event is about a whole release
-    weight : weight of the count on D in the joint bound on both probabilities, see `estimates.Rates`
+    outcomes : elements of the set: labels or other observed values (see `view`); for tables of noisy counts, indices of
+        ranges of a weighted sum of the counts
+    times : number of independent queries for which ε is bounded, each with the same event probabilities; 1 if the event
+        is about a whole release
+    weight : weight of the count on D, see `estimates.Rates`
     predicted : (expected ε lower bound, P − Q), where P and Q are the event's probabilities on D and D′
     view : index of the observed value that the event is about. In a release of T > 1 queries, values 0 … T − 1 are the
-        labels of the queries, value T is the number of answered queries, and value T + 1 is an integer that encodes
-        all labels. For one query, the only value is 0, its label
+        labels of the queries, value T is the number of answered queries, and value T + 1 is an integer that encodes all
+        labels. For one query, the only value is 0, its label
     wider : outcomes of a second event that contains the first, or None
     """
 
@@ -200,9 +203,9 @@ class Event:
     wider: Outcomes | None = None
 
     def count(self, sides: Sequence[NDArray[np.int64]], confidence: float, queries: int, delta: float) -> "Sampled":
-        """Return the sampled result for this event, which bounds the ε of `queries` queries at `delta` from below.
+        """Return the counts of this event on D and on D′, which bound the ε of `queries` queries at `delta` from below.
 
-        `sides` are two arrays (outcomes,): the counts of all outcomes on D and on D′. The bound holds with probability
+        `sides` are two arrays (outcomes,), the counts of all outcomes on D and on D′. The bound holds with probability
         `confidence`.
         """
 
@@ -235,12 +238,12 @@ class Sampled:
 
     @cached_property
     def epsilon(self) -> float:
-        """Return the ε lower bound of `queries` queries, at the configured confidence."""
+        """Return the ε lower bound that holds with the configured confidence."""
         return self._epsilon(self.rates.confidence)
 
     @cached_property
     def sure(self) -> float:
-        """Return the ε lower bound that is compared with stated bounds: at a confidence of at least `SURE`."""
+        """Return the ε lower bound for comparison with stated bounds, which holds with probability `SURE` or more."""
         return self._epsilon(max(self.rates.confidence, SURE))
 
     def _epsilon(self, confidence: float) -> float:
@@ -257,9 +260,8 @@ class Sampled:
 class Known:
     """Estimated probability of each outcome on one of two neighbouring data sets D and D′.
 
-    To choose an event, its probability on D is taken one standard error below the estimate (`low`), and its probability
-    on D′ one standard error above the estimate (`high`). Otherwise the choice would favour events that occurred too
-    often on D by chance.
+    An event is chosen by its probability on D minus one standard error (`low`) and on D′ plus one (`high`). Otherwise
+    the choice would favour events that occurred too often on D by chance.
 
     Parameters
     ----------
@@ -271,12 +273,15 @@ class Known:
     runs: float
 
     def low(self, order: Outcomes) -> Array:
-        """Return the total probability of the first k outcomes in `order`, minus one standard error, for each k."""
+        """Return, for each k, the total probability of the first k outcomes in `order`, minus its standard error."""
         total = np.cumsum(self.probability[order])
         return np.clip(total - np.sqrt(total / self.runs), 0.0, 1.0)
 
     def high(self, order: Outcomes) -> Array:
-        """Return the total probability of the first k outcomes in `order`, plus one standard error, for each k."""
+        """Return, for each k, the total probability of the first k outcomes in `order`, plus an error.
+
+        The error is the standard error plus 1/`runs`.
+        """
         total = np.cumsum(self.probability[order])
         return np.clip(total + np.sqrt(total / self.runs) + 1 / self.runs, 0.0, 1.0)
 

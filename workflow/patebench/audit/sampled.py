@@ -71,7 +71,7 @@ _FRESH_RUNS, _FRESH_ALPHA = 2000, 1e-7
 
 
 class SampledAudit(AuditSetting):
-    """Sampled audit of a mechanism that answers queries: ε lower bounds from counts of an event on D and on D′."""
+    """Audit of a mechanism that answers queries: ε lower bounds from counts of an event in runs on two data sets."""
 
     def __call__(
         self,
@@ -80,17 +80,18 @@ class SampledAudit(AuditSetting):
         shapes: Counts | None = None,
         agreements: Sequence[Agreement] = (),
     ) -> tuple[dict[int, Sampled], list[Tally]]:
-        """Return the sampled result for each number of queries, and tests of the stated probabilities.
+        """Return the result for each number of queries, and tests of the mechanism's stated outcome probabilities.
 
-        Each result is about the pair, direction and event for which the largest ε lower bound is expected.
+        Each result counts an event in runs on two data sets, D and D′. The audit chooses the pair, its order and the
+        event for which it expects the largest ε lower bound.
 
         Parameters
         ----------
         pairs : pairs of data sets D and D′ to choose from
         queries : numbers of queries, each audited separately
-        shapes : (histograms, classes) counts of queries that one release answers in turn, to test the stated
-            probabilities; None: the counts on D of `pairs`
-        agreements : histograms on which teachers agree or tie, for the same purpose, each in separate runs
+        shapes : (histograms, classes) vote counts on which the stated probabilities are tested; one release answers
+            queries with these counts in turn; None: the counts on D of `pairs`
+        agreements : votes on which teachers agree or tie, each tested in separate runs
         """
         pairs = _drop_duplicates(pairs)
         if not all(self._has_fresh_noise(pair, f"fresh/{i}") for i, pair in enumerate(pairs)):
@@ -117,10 +118,10 @@ class SampledAudit(AuditSetting):
     def _audit_independent(
         self, pairs: Sequence[Pair], queries: Sequence[int], shapes: Counts
     ) -> tuple[dict[int, Sampled], list[Tally]]:
-        """Return the ε lower bound from runs for each number of queries, and tests of the stated probabilities.
+        """Return the result from runs for each number of queries, and tests of the stated outcome probabilities.
 
-        The mechanism must answer queries independently. The tests compare the probabilities of outcomes that the
-        mechanism states with their frequencies in runs, also on the vote histograms `shapes` (histograms, classes).
+        The mechanism must answer queries independently. The tests use frequencies in runs, also of queries with the
+        vote counts `shapes` (histograms, classes).
         """
         shifted = list(pairs) if self._local else relabel(pairs)
         # Many queries of one release are equivalent to many releases.
@@ -152,10 +153,10 @@ class SampledAudit(AuditSetting):
         return max(1, min(_QUERIES_PER_RUN, _NUMBERS_PER_RUN * _SHORT // max(1, *source.drawn)))
 
     def _estimate_outcomes(self, pair: Pair, side: int, stream: str, labels: int, tallies: list[Tally]) -> Known:
-        """Return the outcome probabilities on D (`side` 0) or D′ (1) of `pair`; append a test of them to `tallies`.
+        """Return the outcome probabilities on D (`side` 0) or D′ (1) of `pair`, and append a test to `tallies`.
 
-        They are the stated probabilities or, if these are missing or contradicted, the frequencies in `labels` labels
-        that are drawn from the random stream `stream`.
+        They are the probabilities that the mechanism states or, if these are missing or fail the test, the frequencies
+        in `labels` labels that are drawn from the random stream `stream`.
         """
         seen = self.count(lambda T: pair.votes(T)[side], self.streams(stream), labels)
         if self._local:
@@ -182,7 +183,10 @@ class SampledAudit(AuditSetting):
         return max(events, key=lambda event: event.predicted)
 
     def _count_side(self, pair: Pair, side: int, labels: int, stream: str, tallies: list[Tally]) -> NDArray[np.int64]:
-        """Return the count of each outcome in `labels` labels on D (`side` 0) or D′ (1); append tests to `tallies`."""
+        """Return the count of each outcome in `labels` labels on D (`side` 0) or D′ (1) of `pair`.
+
+        Tests against the stated probabilities are appended to `tallies`.
+        """
         stated, classes = self.mechanism.outcome_probabilities(pair.votes(1)[side]), len(pair.counts)
         seen = np.zeros(classes + 1, dtype=np.int64)
         blocks = self.blocks(lambda T: pair.votes(T)[side], self.streams(stream), labels)
@@ -196,9 +200,9 @@ class SampledAudit(AuditSetting):
         return seen
 
     def _tally_shapes(self, shapes: Counts) -> Iterator[Tally]:
-        """Yield one test per histogram in `shapes` (histograms, classes): its outcomes against stated probabilities.
+        """Yield one test of outcomes against stated probabilities per row of `shapes` (histograms, classes).
 
-        The outcomes are those of one release that queries all histograms in turn.
+        The outcomes are those of one release that answers queries with the vote counts of all rows in turn.
         """
         votes = votes_in_turn(shapes, len(shapes) * _IN_TURN)
         stated = self.mechanism.outcome_probabilities(votes.at(slice(0, len(shapes))))
@@ -211,7 +215,7 @@ class SampledAudit(AuditSetting):
             yield Tally(where, count_outcomes(labels, votes.classes), stated[i])
 
     def _tally_agreement(self, votes: Agreement, stream: str) -> Iterator[Tally]:
-        """Yield tests of labels against stated probabilities, on a histogram on which teachers agree or tie (`votes`).
+        """Yield tests of labels on `votes`, on which teachers agree or tie, against the stated probabilities.
 
         There is one test for each cyclic shift of the classes, and one for all shifts together.
         """
@@ -234,7 +238,7 @@ class SampledAudit(AuditSetting):
     def _tally_short(self, pairs: Sequence[Pair]) -> Iterator[Tally]:
         """Yield one test for each query of short releases on D and D′ of each pair, against stated probabilities.
 
-        Releases are short, since faults may affect only first answers.
+        Short releases reveal faults that affect only the first answers.
         """
         if self._local:
             return
@@ -246,7 +250,7 @@ class SampledAudit(AuditSetting):
                 yield from self._tally_positions(_on_side(pair, side), votes, stream, runs)
 
     def _tally_positions(self, where: str, votes: Votes, stream: str, runs: int) -> Iterator[Tally]:
-        """Yield one test for each query of `votes`: its outcomes in `runs` releases against stated probabilities."""
+        """Yield one test per query of `votes`: compare its outcomes in `runs` releases with stated probabilities."""
         stated = self.mechanism.outcome_probabilities(votes)
         if stated is None:
             return
@@ -258,9 +262,9 @@ class SampledAudit(AuditSetting):
     # Queries that depend on each other.
 
     def _audit_dependent(self, pairs: Sequence[Pair], queries: int) -> Sampled:
-        """Return the sampled result for `queries` queries that depend on each other.
+        """Return the result from runs for `queries` queries that depend on each other.
 
-        The result's event is counted in releases of at most `_TRANSCRIPT` queries, each of which is one run.
+        A run is one release of at most `_TRANSCRIPT` queries, in which an event occurs or not.
         """
         runs, length = max(200, self.runs // _SHARE), min(queries, _TRANSCRIPT)
         runs_per_pair, count = max(1, runs // 2 // len(pairs)), runs - runs // 2
@@ -282,9 +286,9 @@ class SampledAudit(AuditSetting):
         return Sampled(queries, self.delta, rates, best.pair, best)
 
     def _draw(self, pair: Pair, stream: str, runs: int, length: int) -> list[list[Outcomes]]:
-        """Return the values observed in `runs` releases of `length` queries, first on D and then on D′.
+        """Return the values that `_views` gives for `runs` releases of `length` queries, on D and on D′ of `pair`.
 
-        On each of D and D′, there is one array (runs,) per observed value (see `_views`).
+        For each of D and D′, there is one array (runs,) per kind of value.
         """
         return [
             _views(self.transcripts(votes, self.streams(f"{stream}/{side}"), runs), len(pair.counts))
@@ -305,21 +309,21 @@ class SampledAudit(AuditSetting):
 def query_factor(runs: int, queries: int) -> int:
     """Return the factor (≥ 1) by which an audit with `runs` runs multiplies its number of labels, for tighter bounds.
 
-    The factor rises with `runs` up to a maximum. The maximum is larger for the ε of one query than for the ε of several
-    `queries`.
+    The factor rises with `runs` up to a maximum. If `queries` is 1, the maximum is larger than for several queries.
     """
     return min(max(1, runs // _USUAL_RUNS), _MOST_OF_ONE if queries == 1 else _MOST_OF_SEVERAL)
 
 
 def max_labels(runs: int) -> int:
-    """Return the maximum number of labels, on each of D and D′, in which a one-query audit counts its event."""
+    """Return the maximum number of labels that an audit of one query draws on each data set to count its event."""
     return runs * _QUERIES_PER_RUN * query_factor(runs, 1)
 
 
 def agree_by_chance(one: Outcomes, two: Outcomes, classes: int, only_answers: bool = False) -> bool:
-    """Return True if two releases give equal outcomes no more often than independent releases would.
+    """Return True if two releases have equal outcomes no more often than releases with independent noise.
 
-    `one` and `two` (queries,) are their outcomes. With `only_answers`, only queries that both answered are compared.
+    `one` and `two` (queries,) are their outcomes. If `only_answers` is True, only queries answered in both are
+    compared.
     """
     if only_answers:  # unanswered queries are public and the same in both releases
         asked = (one < classes) & (two < classes)
@@ -374,7 +378,7 @@ def _drop_duplicates(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def relabel(pairs: Sequence[Pair]) -> list[Pair]:
-    """Return every pair of `pairs` under several cyclic shifts of the classes, see `class_shifts`."""
+    """Return every pair of `pairs` several times, with classes shifted cyclically by each number in `class_shifts`."""
     return [pair.shift_classes(by) for pair in pairs for by in class_shifts(len(pairs[0].counts))]
 
 

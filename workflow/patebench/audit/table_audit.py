@@ -75,7 +75,7 @@ _ADJACENT = [
 
 @dataclass(frozen=True, eq=False)
 class VotePair:
-    """Votes on neighbouring data sets, D (`here`) and D′ (`there`); only the first teacher's votes may differ.
+    """Votes on two neighbouring data sets, D (`here`) and D′ (`there`); only the first teacher's votes may differ.
 
     `words` describe the difference, for messages.
     """
@@ -99,15 +99,12 @@ class VotePair:
 
     @property
     def removal(self) -> bool:
-        """Return True if the first teacher abstains on all queries on D, or on all queries on D′."""
+        """Return True if the first teacher abstains on all queries of one of the two data sets."""
         return any((_votes_of_first(votes) == ABSTAINED).all() for votes in (self.here, self.there))
 
     @cached_property
     def first_query(self) -> Pair:
-        """Return a `Pair` with the counts of the first query, for records and messages.
-
-        Its probabilities are placeholders.
-        """
+        """Return the first query's vote counts as a `Pair`, for messages; its probabilities are placeholders."""
         nothing = np.zeros(self.here.classes)
         vote, other = map(_first_vote, (self.here, self.there))
         alike = np.ones(self.here.classes, dtype=np.int64)
@@ -137,8 +134,8 @@ def _weights(votes: Votes) -> NDArray[np.integer]:
 def table_pairs(teachers: int, classes: int, queries: int, k: int) -> list[VotePair]:
     """Return pairs of votes on at most `queries` queries in which one teacher changes or withdraws `k` votes or more.
 
-    `k` is the number of votes of each teacher that the mechanism should count. In some pairs, the teacher votes on
-    every query, which reveals a mechanism that counts more than `k` votes.
+    The mechanism should count at most `k` votes of each teacher. In some pairs, the teacher votes on every query, which
+    reveals a mechanism that counts more than `k` votes.
     """
     size = min(queries, _QUERIES)
     m, abstaining, every, turn = min(k, size), np.full(size, ABSTAINED), np.zeros(size, dtype=np.int64), np.arange(size)
@@ -165,10 +162,10 @@ def table_pairs(teachers: int, classes: int, queries: int, k: int) -> list[VoteP
 
 
 def weighted_pairs(teachers: int, classes: int, queries: int, k: int) -> list[VotePair]:
-    """Return pairs of votes with weights in which one teacher's weights change as much as the mechanism allows or more.
+    """Return votes with weights on pairs of data sets, D and D′, that differ in one teacher's weights.
 
-    The mechanism should limit the L2 norm of a teacher's weights to √`k`. Some pairs exceed this limit, which reveals a
-    mechanism that ignores it.
+    The mechanism should limit the L2 norm of a teacher's weights to √`k`. Some weights exceed this limit, which reveals
+    a mechanism that ignores it.
     """
     size = min(queries, _QUERIES)
     longest = math.isqrt(k * UNIT**2)
@@ -203,7 +200,7 @@ def agreed_tables(teachers: int, classes: int, queries: int, k: int) -> list[Vot
     """Return pairs of equal votes D = D′, to test the noise alone.
 
     In the first pair, all teachers vote for one class; in the second, two classes tie. There are at most `k` queries,
-    since at most `k` votes of a teacher count.
+    since the mechanism counts at most `k` votes of each teacher.
     """
     agreed = np.zeros((teachers, min(k, queries)), dtype=np.int64)
     tied = agreed.copy()
@@ -241,12 +238,12 @@ class TableAudit(AuditSetting):
     weighted: bool = False
 
     def with_weights(self) -> "TableAudit":
-        """Return the audit of the same mechanism for votes with weights, with fewer runs and its own random streams."""
+        """Return the audit for votes with weights, which has other random streams and usually fewer runs."""
         runs = max(min(self.runs, _FIRST_RUNS), self.runs // _WEIGHTED)
         return replace(self, runs=runs, streams=lambda name: self.streams(f"weights/{name}"), weighted=True)
 
     def vote_pairs(self, queries: int) -> list[VotePair]:
-        """Return the audited pairs of votes D and D′, on at most `queries` queries."""
+        """Return the votes that the audit compares, on pairs of data sets D and D′, with at most `queries` queries."""
         create = weighted_pairs if self.weighted else table_pairs
         return create(self.drawn_teachers, self.classes, self._limit_queries(queries), int(self.mechanism.k))
 
@@ -275,15 +272,15 @@ class TableAudit(AuditSetting):
         return agreed_tables(self.drawn_teachers, self.classes, drawn, int(self.mechanism.k))
 
     def _limit_queries(self, queries: int) -> int:
-        """Return the number of queries of audited tables, at most `queries`.
+        """Return the number of queries in the tables that the audit draws, at most `queries`.
 
-        The number is lower if each teacher adds a share of the noise, since these tables are slow to draw.
+        It is lower if each teacher adds a share of the noise, which is slow.
         """
         return min(queries, max(1, _SHARES // self.shares))
 
     @property
     def drawn_teachers(self) -> int:
-        """Return the number of teachers in sampled tables.
+        """Return the number of teachers in the tables that the audit draws.
 
         It is at most `_TEACHERS`, unless each teacher adds a share of the noise.
         """
@@ -300,18 +297,18 @@ class TableAudit(AuditSetting):
 
     @cached_property
     def noise(self) -> Noise | IntegerNoise:
-        """Return the noise that the mechanism states for each count."""
+        """Return the distribution of the noise that, as the mechanism states, is added to each count."""
         return self.mechanism.exact_noise(self.drawn_teachers)
 
     def exact(self, pair: VotePair) -> float:
-        """Return a lower bound on the ε of the data sets `pair`, computed from the true counts and the stated noise."""
+        """Return a lower bound on the ε for the two data sets of `pair`, from the true counts and the stated noise."""
         return least_epsilon(self.noise, self._difference(pair), self.delta)
 
     def sampled(self, queries: int) -> Sampled:
-        """Return the sampled result for the pair of votes that is easiest to distinguish, on at most `queries` queries.
+        """Return the counts of an event in runs on the two data sets that are easiest to distinguish, to bound ε.
 
-        The event is that the weighted sum of a table's counts (see `_sums`) lies in certain ranges. Separate runs
-        choose the pair, choose the event, and count the event.
+        The event is that a weighted sum of a table's released counts (see `_sums`) lies in certain ranges. Tables have
+        at most `queries` queries. Separate runs choose the data sets, choose the event, and count it.
         """
         choosing, few = max(1000, self._runs // _CHOOSING), max(200, self._runs // _CHOOSING // 20)
         counting = max(1000, self._runs - choosing)
@@ -329,7 +326,7 @@ class TableAudit(AuditSetting):
         return events[chosen].count(sides, self.confidence, queries, self.delta)
 
     def _distance(self, pair: VotePair, change: Table, runs: int, stream: str) -> float:
-        """Return the distance between the means of the sums (see `_sums`) on D and on D′.
+        """Return the distance between the means of a weighted sum of released counts (see `_sums`) on D and on D′.
 
         The unit is the standard deviation of the difference of two sums. `runs` tables are drawn on each of D and D′.
         """
@@ -338,10 +335,10 @@ class TableAudit(AuditSetting):
         return abs(float(here.mean() - there.mean())) / max(deviation, 1e-9)
 
     def discrete(self, sampled: Sampled, queries: int) -> Sampled:
-        """Audit the pair of data sets (D, D′) in `sampled` again, with runs that draw seeded discrete noise.
+        """Audit the data sets D and D′ of `sampled` again, in runs with seeded discrete noise, and return the result.
 
-        The event is that the weighted sum of the noisy counts (see `_sums`) lies above the midpoint of the two expected
-        values of this sum, on D and on D′.
+        The event is that a weighted sum of the released counts (see `_sums`) lies above the midpoint between its
+        expected value on D and that on D′.
         """
         event = sampled.event
         assert event is not None
@@ -355,9 +352,10 @@ class TableAudit(AuditSetting):
         return upper.count(sides, self.confidence, queries, self.delta)
 
     def tallies(self, queries: int) -> Iterator[Tally]:
-        """Yield tests of residuals (released minus true counts) against the stated noise, per query and per class.
+        """Yield tests of the noise in released tables of at most `queries` queries, per query and per class.
 
-        Further tests compare adjacent cells, to find noise that is not independent.
+        Released minus true counts are compared with the noise that the mechanism states. Further tests compare adjacent
+        cells, to find noise that is not independent.
         """
         if self.noise.is_none:
             return
@@ -375,9 +373,9 @@ class TableAudit(AuditSetting):
                 yield Tally(where, seen, np.array([same, 1 - same]), plain=False, names=names)
 
     def release_tallies(self, queries: int) -> Iterator[TwoTallies]:
-        """Yield tests of whether residuals in release mode have the same distribution as residuals with seeded noise.
+        """Yield tests that noise from the operating system has the same distribution as seeded noise.
 
-        Residuals are released minus true counts.
+        Released tables have at most `queries` queries.
         """
         several, agreeing = self.vote_pairs(queries)[::3], self._agreements(queries)
         for i, pair in enumerate([*several, *agreeing]):
@@ -407,11 +405,11 @@ class TableAudit(AuditSetting):
         return self._true_counts(pair.here) - self._true_counts(pair.there)
 
     def _changes(self, pair: VotePair) -> list[Table]:
-        """Return the audited differences of the counts on D and on D′: one or two arrays (queries, classes).
+        """Return the differences of counts on D and on D′ that the audit tries to detect, each (queries, classes).
 
-        The first array is the difference of the counts that the mechanism should use, which has a limit on the votes of
-        a teacher. The second is the difference if all votes are counted, which reveals a mechanism without this limit.
-        If the arrays are equal, only one is returned. If they differ, an array of zeros is left out.
+        The first is the difference of the counts that the mechanism should use, with its limit on the votes of each
+        teacher. The second is the difference if all votes are counted, which reveals a mechanism without this limit.
+        Only one is returned if both are equal or the other consists of zeros.
         """
         counted = self._difference(pair)
         every = (pair.here.counts - pair.there.counts) / pair.here.unit
@@ -424,9 +422,10 @@ class TableAudit(AuditSetting):
     def _sums(
         self, pair: VotePair, side: int, change: Table, runs: int, stream: str, *, discrete: bool = False
     ) -> Array:
-        """Return, for each of `runs` tables, the sum of its released counts weighted by `change` (queries, classes).
+        """Return a weighted sum of the released counts of each of `runs` tables: (runs,).
 
-        The tables are drawn on D (`side` 0) or D′ (1).
+        The weights are `change` (queries, classes). The tables are drawn on D (`side` 0) or D′ (1), with discrete noise
+        if `discrete` is True.
         """
         generator = self.streams(f"table/{stream}")
         source: Source = DiscreteNoise(generator) if discrete else generator
@@ -435,9 +434,9 @@ class TableAudit(AuditSetting):
     def _count_sums(
         self, pair: VotePair, change: Table, edges: Array, runs: int, stream: str, *, discrete: bool = False
     ) -> list[NDArray[np.int64]]:
-        """Return, on D and on D′, the number of runs whose sum lies in each range between `edges`: (edges + 1,) each.
+        """Return, on D and on D′, how many tables have a weighted sum in each range between `edges`: (edges + 1,) each.
 
-        The sums are those of `_sums`.
+        `_sums` computes the sums of `runs` tables per data set.
         """
         sides = [self._sums(pair, side, change, runs, f"{stream}/{side}", discrete=discrete) for side in (0, 1)]
         return [np.bincount(np.searchsorted(edges, side), minlength=len(edges) + 1) for side in sides]
@@ -454,9 +453,9 @@ class TableAudit(AuditSetting):
 
     @cached_property
     def _groups(self) -> tuple[Array, Array]:
-        """Return the edges between groups (ranges) of noise values, and the probability of each group.
+        """Return the edges that divide noise values into ranges, and the probability of each range.
 
-        The groups are about equally likely.
+        The ranges are about equally likely.
         """
         return self.noise.groups(_NOISES)
 
@@ -479,7 +478,10 @@ class TableAudit(AuditSetting):
 
 
 def disagreements(audit: TableAudit, queries: Sequence[int]) -> list[str]:
-    """Return messages if seeded tables contradict the stated noise, or if release mode contradicts seeded noise."""
+    """Return messages about wrong noise in released tables, or [] if there is none.
+
+    Noise from a seed is compared with the stated noise, and noise from the operating system with noise from a seed.
+    """
     lines = agreement.disagreements(tally for T in queries for tally in audit.tallies(T))
     if not audit.noise.is_none:
         lines += agreement.disagreements(audit.release_tallies(max(queries)))

@@ -54,11 +54,11 @@ Train = Callable[[bool, float, int], Sequence[Array]]
 
 
 def audit_noise(train: Train, stated: float) -> Audited:
-    """Audit the ε of a training by a test of whether noise reaches the model; `stated` is the stated ε.
+    """Audit `stated`, the stated ε of a training: test if noise changes the model.
 
-    The audited ε is ∞ if models without noise and with very large noise are equal, but a model of the neighbouring data
-    set is different. Otherwise it is 0. `train` (see `Train`) must use the same batches and initial weights for all
-    models.
+    The audited ε is ∞ if the model without noise equals models with very large noise, but not the model of the
+    neighbouring data set. Otherwise it is 0. `train` (see `Train`) must use the same batches and initial weights for
+    all models.
     """
     plain, noisy, again = (train(True, noise, stream) for noise, stream in ((0.0, 0), (DROWNING, 0), (DROWNING, 1)))
     neighbour = train(False, DROWNING, 0)
@@ -95,15 +95,15 @@ def audit_means(here: Array, there: Array, deviation: float, stated: float) -> A
 
 
 def audit_release(here: Array, there: Array, direction: Array, confidence: float, stated: float) -> Audited:
-    """Audit the μ of one release (Gaussian DP), by a lower bound from runs on two neighbours.
+    """Audit the μ of one release (Gaussian DP), by a lower bound from runs on two neighbouring data sets.
 
-    The event is that the projection on `direction` exceeds a threshold. Separate runs choose the threshold and count
-    the event, so that the bound holds with probability `confidence` for any distribution of the release.
+    The runs count an event: the projection on `direction` exceeds a threshold. Separate runs choose the threshold, so
+    that the bound holds with probability `confidence` for any distribution of the release.
 
     Parameters
     ----------
-    here, there : (runs, features) releases on the two neighbours
-    direction : (features,) difference of the means on the two neighbours
+    here, there : (runs, features) releases on the two data sets
+    direction : (features,) difference of the means on the two data sets
     stated : stated μ
     """
     sides = here.astype(np.float64) @ direction, there.astype(np.float64) @ direction
@@ -118,8 +118,8 @@ def _bound_mu(sides: tuple[Array, Array], thresholds: Mapping[float, float], con
 
     Parameters
     ----------
-    sides : two arrays (runs,), the values on the one and on the other neighbour. The first fifth of the runs chooses
-        the threshold; the other runs count the event
+    sides : two arrays (runs,), the values on each of two neighbouring data sets. The first fifth of the runs chooses
+        the threshold; the other runs count values above it
     thresholds : mapping from each candidate threshold to the weight of its event (see `Rates.weight`)
     rate : subsampling rate, see `Rates.mu`
     """
@@ -139,8 +139,8 @@ def audit_step(
     """Audit the ε of one step of DP-SGD at `delta`, by a lower bound from runs with and without a canary.
 
     The canary's gradient has the clipping norm and all others are 0. The noisy sum is projected on the canary's
-    gradient (Nasr et al. 2023, *Tight auditing of differentially private machine learning*). If a step is implemented
-    as stated, these gradients are the worst case of the theorem on the subsampled Gaussian mechanism.
+    gradient (Nasr et al. 2023, *Tight auditing of differentially private machine learning*). These gradients are the
+    worst case of a subsampled Gaussian mechanism.
 
     Parameters
     ----------

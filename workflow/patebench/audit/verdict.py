@@ -77,7 +77,7 @@ class Finding:
     Parameters
     ----------
     queries : number of queries
-    pair, exact : the worst pair found, and its ε from the stated probabilities
+    pair, exact : the pair of data sets with the largest ε found, and this ε from the stated probabilities
     sampled : the result of the sampled audit
     stated : the stated bounds with their verdicts
     discrete : the result of runs with seeded discrete noise, if the mechanism has a discrete form
@@ -114,7 +114,7 @@ class Audit(AuditSetting):
         return bool(self.disagreements or verdicts & {Verdict.VIOLATED, Verdict.DISAGREES})
 
     def own_bounds(self, finding: Finding) -> list[Bound]:
-        """Return the lower bounds on ε in `finding`: exact, sampled, and sampled with discrete noise."""
+        """Return the ε lower bounds in `finding`: from the worst pair, from runs, and from runs with discrete noise."""
         runs = f"{self.runs} runs each, {100 * self.confidence:.4g}% confidence"
         epsilons = {
             EXACT: (finding.exact, "the worst pair found, composed by its privacy losses"),
@@ -175,10 +175,10 @@ def run_audit(setting: AuditSetting, queries: Sequence[int]) -> Audit:
 
 
 def _audit_all_tables(tables: TableAudit, numbers: Sequence[int]) -> tuple[list[Finding], list[str]]:
-    """Audit a mechanism that releases one table; return findings, one per number of queries, and disagreements.
+    """Audit a mechanism that releases one table of noisy counts; return a finding per number of queries, and messages.
 
-    If the mechanism accepts votes with weights, these are audited too, for the largest number of queries. Their finding
-    is the field `weighted` of the last finding.
+    The messages report noise that is not as stated. If the mechanism accepts votes with weights, these are audited too,
+    for the largest number of queries. The result is the field `weighted` of the last finding.
     """
     lines = disagreements(tables, numbers)
     if not tables.mechanism.weights:
@@ -192,7 +192,10 @@ def _audit_all_tables(tables: TableAudit, numbers: Sequence[int]) -> tuple[list[
 
 
 def _audit_queries(setting: AuditSetting, numbers: Sequence[int]) -> tuple[list[Finding], list[str]]:
-    """Audit a mechanism that answers queries; return findings, one per number of queries, and disagreements."""
+    """Audit a mechanism that answers queries; return a finding per number of queries, and messages.
+
+    The messages report outcomes that do not fit the stated probabilities.
+    """
     mechanism, delta = setting.mechanism, setting.delta
     search = Search(mechanism, setting.teachers, setting.classes, delta)
     searches = {T: search.for_queries(T) for T in numbers}
@@ -232,7 +235,7 @@ def _audit_queries(setting: AuditSetting, numbers: Sequence[int]) -> tuple[list[
 
 
 def _audit_tables(tables: TableAudit, queries: int, *, sound: bool) -> Finding:
-    """Return the finding for `queries` queries: stated bounds with the ε audited on pairs of votes.
+    """Return the finding for `queries` queries: each stated ε with the ε audited on pairs of votes.
 
     `sound` is False if releases disagree with the stated noise.
     """
@@ -264,9 +267,9 @@ def _audit_tables(tables: TableAudit, queries: int, *, sound: bool) -> Finding:
 
 
 def _report_excess(setting: AuditSetting, search: Search, largest: Mapping[int, Sampled]) -> list[str]:
-    """Return [a message] if a sampled ε exceeds the ε computed from the stated probabilities of the same pair, else [].
+    """Return [a message] if runs prove a larger ε than the stated probabilities give for the same data sets, else [].
 
-    `largest` contains the sampled result for each number of queries.
+    `largest` contains the result of the runs for each number of queries.
     """
     for T, sampled in largest.items():
         exact = setting.stated_epsilon(sampled.pair, search.composed_queries(T))
@@ -288,10 +291,11 @@ def _compare(
     *,
     sound: bool,
 ) -> Finding:
-    """Return the finding for `queries` queries: stated bounds with the ε audited on `worst` and on further pairs.
+    """Return the finding for `queries` queries: each stated ε with the ε audited on `worst` and on further pairs.
 
-    `sampled` and `discrete` are the results of runs with continuous and with discrete noise. `others` are further pairs
-    on which the mechanism was run. `sound` is False if labels disagree with the stated probabilities.
+    `sampled` and `discrete` are the results of runs with continuous and with discrete noise. `worst` has the largest ε
+    found. `others` are further pairs on which the mechanism was run. `sound` is False if labels disagree with the
+    stated probabilities.
     """
     exact = worst.epsilon(search.composed_queries(queries), search.delta)
     everywhere = max(exact, sampled.sure)

@@ -60,7 +60,7 @@ class Pair:
     counts : (classes,) vote counts on D
     source, target : the only changed vote is for class `source` on D, and for class `target` on D′
     log_p, log_p_neighbour : (outcomes,) log-probabilities of the outcomes on D and on D′
-    multiplicity : (outcomes,) number of outcomes that each of these probabilities stands for
+    multiplicity : (outcomes,) number of outcomes with each of these probabilities
     words : description of the difference if D and D′ differ in more than one query, else ""
     """
 
@@ -75,16 +75,16 @@ class Pair:
 
     @property
     def neighbour(self) -> Counts:
-        """Return the counts on D′."""
+        """Return the vote counts (classes,) on the neighbouring data set D′."""
         moved = self.counts.copy()
         moved[self.source] -= 1
         moved[self.target] += 1
         return moved
 
     def votes(self, queries: int) -> tuple[Votes, Votes]:
-        """Return the votes on D and on D′ if the query is repeated `queries` times.
+        """Return the votes on D and on D′ if the same query is repeated `queries` times.
 
-        Only the votes of the first teacher that votes `source` on D differ.
+        They differ in one teacher's votes: for class `Pair.source` on D, for class `Pair.target` on D′.
         """
         voted = np.repeat(np.arange(len(self.counts)), self.counts)
         changed = voted.copy()
@@ -92,17 +92,17 @@ class Pair:
         return repeated_votes(self.counts, queries, voted), repeated_votes(self.neighbour, queries, changed)
 
     def shift_classes(self, by: int) -> "Pair":
-        """Return the same pair with classes shifted cyclically by `by` places."""
+        """Return this pair with class c renamed to class (c + `by`) modulo the number of classes."""
         classes = len(self.counts)
         names = (self.source + by) % classes, (self.target + by) % classes
         return Pair(np.roll(self.counts, by), *names, self.log_p, self.log_p_neighbour, self.multiplicity)
 
     def reversed(self) -> "Pair":
-        """Return the pair with D and D′ exchanged."""
+        """Return this pair of data sets with D and D′ exchanged."""
         return Pair(self.neighbour, self.target, self.source, self.log_p_neighbour, self.log_p, self.multiplicity)
 
     def epsilon(self, queries: int, delta: float) -> float:
-        """Return a lower bound on the ε of `queries` independent queries with these counts; results are cached."""
+        """Return a lower bound on the ε at `delta` of `queries` independent queries with the votes of this pair."""
         if (queries, delta) not in self._found:
             self._found[queries, delta] = compose(self.log_p, self.log_p_neighbour, self.multiplicity, queries, delta)
         return self._found[queries, delta]
@@ -122,12 +122,12 @@ def repeated_votes(counts: Counts, queries: int, voted: NDArray[np.integer] | No
 
 
 class Agreement(NamedTuple):
-    """Histogram of one query on which all teachers agree or two classes tie, or a neighbour of such a histogram.
+    """Vote counts of one query on which all teachers agree or two classes tie, or the same with one vote moved.
 
     Parameters
     ----------
-    counts : (classes,) counts
-    leading : number of leading classes, which come first: 1 if teachers agree, 2 for a tie; unchanged in a neighbour
+    counts : (classes,) number of votes for each class
+    leading : number of leading classes, which come first: 1 if teachers agree, 2 for a tie (before a vote is moved)
     """
 
     counts: Counts
@@ -135,15 +135,16 @@ class Agreement(NamedTuple):
 
     @property
     def neighbour(self) -> "Agreement":
-        """Return the neighbour with one vote moved from the first class to the second."""
+        """Return these vote counts with one vote moved from the first class to the second."""
         moved = self.counts.copy()
         moved[:2] += [-1, 1]
         return Agreement(moved, self.leading)
 
     def grouped(self, outcomes: NDArray[Any], by: int = 0) -> NDArray[Any]:
-        """Return `outcomes` (classes + 1,) summed over leading classes, over other classes and over "no answer": (3,).
+        """Return the sums of `outcomes` over three groups, (3,): leading classes, other classes, and "no answer".
 
-        `outcomes` are counts or probabilities of outcomes on this histogram, with classes shifted cyclically by `by`.
+        `outcomes` (classes + 1,) are counts or probabilities, the last one of "no answer". They are for these votes
+        with classes shifted cyclically by `by`.
         """
         classes = np.roll(outcomes[:-1], -by)
         return np.array([classes[: self.leading].sum(), classes[self.leading :].sum(), outcomes[-1]])
@@ -160,11 +161,11 @@ Score = Callable[[Array, Array, NDArray[np.integer]], Array]
 
 @dataclass(frozen=True)
 class Search:
-    """Search for the worst pairs of a mechanism: neighbouring data sets D and D′ for which its ε is largest.
+    """Search for the pairs of neighbouring data sets, D and D′, for which the ε of a mechanism is largest.
 
-    D and D′ are histograms of one query. Under local privacy, every perturbed vote is released, so the search considers
-    a single teacher, whose perturbed vote is the label. If queries depend on each other, the search considers only the
-    first answer of a release that repeats one query `repeats` times.
+    D and D′ are vote counts of one query. Under local privacy, every perturbed vote is released, so the search
+    considers one teacher, whose perturbed vote is the outcome. If queries depend on each other, it considers the first
+    answer of a release that repeats one query `repeats` times.
     """
 
     mechanism: Mechanism
@@ -174,14 +175,14 @@ class Search:
     repeats: int = 1
 
     def for_queries(self, queries: int) -> "Search":
-        """Return the search for pairs whose releases have `queries` queries.
+        """Return the search for releases of `queries` queries.
 
-        This is the same search, unless the mechanism makes one decision for all queries together.
+        It differs from this search only if the mechanism makes one decision for all queries together.
         """
         return replace(self, repeats=queries) if self.mechanism.answering is Answering.TOGETHER else self
 
     def worst(self, queries: int) -> list[Pair]:
-        """Return the worst pairs found for `queries` independent queries, worst first."""
+        """Return the pairs of data sets with the largest ε found for `queries` independent queries, largest ε first."""
         pairs = [pair for _, pair in self._climb(self._score(queries))]
         return sorted(pairs, key=lambda pair: -pair.epsilon(queries, self.delta))
 
@@ -190,7 +191,7 @@ class Search:
         return self.mechanism.answering is Answering.BY_TEACHER
 
     def shapes(self) -> Counts:
-        """Return vote histograms such as ties and small gaps, on which releases are tested: (histograms, classes)."""
+        """Return vote counts on which audits test releases, such as ties and small gaps: (histograms, classes)."""
         if self.local:
             return np.eye(self.classes, dtype=np.int64)
         every = self._candidates()
@@ -198,11 +199,10 @@ class Search:
         return np.stack([np.roll(counts, place) for place, counts in enumerate(chosen)])
 
     def agreements(self) -> list[Agreement]:
-        """Return histograms on which all teachers agree or two classes tie, each followed by a neighbour.
+        """Return vote counts on which all teachers agree or two classes tie, each followed by a neighbour.
 
-        In separate runs, releases on these histograms are compared with the stated probabilities. These runs reveal
-        noise that is wrong only where teachers agree or tie. They can do so only if noise sometimes changes the
-        outcome. Therefore one unanimous histogram has few teachers, and in one tie the tied classes lead by few votes.
+        Runs on them reveal noise that is wrong only where teachers agree or tie, provided that noise sometimes changes
+        the outcome. Therefore some are votes of few teachers, or ties with a small lead over the other classes.
         """
         if self.local:
             return []
@@ -214,7 +214,7 @@ class Search:
         return [side for agreement in distinct.values() for side in (agreement, agreement.neighbour)]
 
     def _tie(self, gap: int) -> Agreement | None:
-        """Return counts in which the first two classes tie, about `gap` votes above the others; None if impossible."""
+        """Return vote counts in which the first two classes tie and lead by about `gap` votes; None if impossible."""
         # With two classes and an odd number of teachers, one teacher is left out.
         others = self.classes - 2
         top = min((self.teachers + others * gap + self.classes - 1) // self.classes, self.teachers // 2)
@@ -222,11 +222,11 @@ class Search:
         return None if top == 0 or (others and rest[0] >= top) else Agreement(np.array([top, top, *rest]), 2)
 
     def _most_revealing(self, agreements: Sequence[Agreement]) -> list[Agreement]:
-        """Return, for each of two outcomes, the histogram in `agreements` on which runs best reveal its probability.
+        """Return the vote counts in `agreements` on which runs best reveal how often noise changes the outcome.
 
-        The outcomes are that a class other than the leading classes wins, and that the query is not answered. An
-        outcome that is too rare on all histograms is left out. If both are too rare, the last histogram is returned. If
-        the probabilities are unknown, the result is [].
+        There is one for each of two outcomes: a class other than the leading classes wins, or the query is not
+        answered. Outcomes that are too rare on all votes are left out. If both are, the last vote counts are returned.
+        If the mechanism states no probabilities, the result is [].
         """
         known = [
             (votes, votes.grouped(p)) for votes in agreements if (p := self._first_outcome(votes.counts)) is not None
@@ -241,9 +241,9 @@ class Search:
         return chosen or [votes for votes, _ in known[-1:]]
 
     def _first_outcome(self, counts: Counts) -> Array | None:
-        """Return the stated outcome probabilities (classes + 1,) of a query with `counts`; None if unavailable.
+        """Return the outcome probabilities (classes + 1,) that the mechanism states for a query with votes `counts`.
 
-        If queries depend on each other, the probabilities are those of the first of `repeats` equal queries.
+        If queries depend on each other, it is the first of `repeats` equal ones. None if no probabilities are stated.
         """
         votes = repeated_votes(counts, self.repeats)
         try:
@@ -255,10 +255,10 @@ class Search:
         return None if log_p is None or np.isnan(log_p[0]).any() else np.exp(log_p[0])
 
     def ladder(self, queries: int) -> list[Pair]:
-        """Return the worst pair for `queries` queries at each of several gaps between the two largest counts.
+        """Return one pair of data sets per gap between the two largest counts, with the largest ε of `queries` queries.
 
-        The gaps range from a tie to unanimity. Data-dependent bounds are small where teachers agree, and a wrong bound
-        may be contradicted only there. Under local privacy, the result is [].
+        The gaps range from a tie to unanimity. Data-dependent bounds are small where teachers agree; some faults in
+        them show only there. Under local privacy, the result is [].
         """
         if self.local:
             return []
@@ -268,9 +268,9 @@ class Search:
         return [self._best_pairs(shape[None], self._score(queries))[0][1] for shape in shapes]
 
     def removal_epsilon(self, pair: Pair, queries: int) -> float:
-        """Return a lower bound on the ε of `queries` queries if one vote is removed or added.
+        """Return a lower bound on the ε of `queries` queries for two data sets that differ by one removed vote.
 
-        The data sets are D of `pair`, and D without the vote that differs between D and D′.
+        One is D of `pair`, the other is D without the vote that is different on D′.
         """
         fewer = pair.counts.copy()
         fewer[pair.source] -= 1
@@ -281,15 +281,15 @@ class Search:
         return max(compose(*way, once, times, self.delta) for way in ((here[0], there[0]), (there[0], here[0])))
 
     def composed_queries(self, queries: int) -> int:
-        """Return the number of queries over which the ε of one query is composed, for a release of `queries` queries.
+        """Return the number of single queries whose ε are composed to bound the ε of a release of `queries` queries.
 
-        If queries are independent, this is the largest number of queries in which one teacher takes part. If queries
-        depend on each other, this is 1, since the search then considers only the first answer.
+        If queries are independent, this is the largest number of queries in which one teacher takes part. Otherwise it
+        is 1.
         """
         return self.mechanism.most_participation(queries) if self.mechanism.independent_queries else 1
 
     def _climb(self, score: Score) -> list[tuple[float, Pair]]:
-        """Return the pairs with the highest scores found by hill climbing, as (score, pair), best first."""
+        """Return the pairs of data sets with the highest scores found by hill climbing: (score, pair), best first."""
         best = self._best_pairs(self._candidates(), score)
         for _ in range(_ROUNDS):
             before, best = best[0][0], _keep_best(best, self._best_pairs(_moves(best[0][1].counts), score))
@@ -298,9 +298,10 @@ class Search:
         return best
 
     def most_distinguishable(self) -> list[Pair]:
-        """Return the pair with the largest |P − Q| of any outcome, and the two with the largest |P − Q| of "no answer".
+        """Return up to three pairs of data sets, D and D′, on which an outcome has the most different probabilities.
 
-        P and Q are the probabilities of the outcome on D and on D′. Pairs with P = Q are left out.
+        For the first pair, any outcome counts; for the others, only "no answer". Pairs with equal probabilities are
+        left out.
         """
         candidates = self._candidates()
         any_outcome = self._best_pairs(candidates, lambda log_p, log_q, _: _difference(log_p, log_q).max(axis=1))
@@ -308,7 +309,7 @@ class Search:
         return [pair for value, pair in any_outcome[:1] + no_answer[:2] if value > 0]
 
     def measurable(self, runs: int, confidence: float) -> list[Pair]:
-        """Return the pairs for which a sampled audit of one query can expect the largest ε lower bound.
+        """Return the pairs of data sets, D and D′, from which runs likely give the largest ε lower bound of one query.
 
         The audit has `runs` runs on each of D and D′, and its bound holds with probability `confidence`.
         """
@@ -336,16 +337,16 @@ class Search:
         return renyi
 
     def _candidates(self) -> Counts:
-        """Return the vote histograms with which the search starts (histograms, classes)."""
+        """Return the vote counts (histograms, classes) with which the search starts."""
         if self.local:
             return np.eye(1, self.classes, dtype=np.int64)
         levels = [round(value) for value in self.mechanism.parameters().values() if 1 <= value < self.teachers + 1]
         return _distinct(_shapes(self.teachers, self.classes, levels))
 
     def _best_pairs(self, histograms: Counts, score: Score) -> list[tuple[float, Pair]]:
-        """Return the pairs with the highest scores among `histograms` and all their neighbours, as (score, pair).
+        """Return the pairs of data sets with the highest scores, as (score, pair), best first.
 
-        Each pair of a histogram and a neighbour is scored twice: with D the histogram, and with D the neighbour.
+        A pair is a row of `histograms` (histograms, classes) and one of its neighbours, in either order.
         """
         best: list[tuple[float, Pair]] = []
         for pairs in self._neighbours(histograms):
@@ -358,7 +359,7 @@ class Search:
         return _keep_best(best)
 
     def _neighbours(self, histograms: Counts) -> Iterator[exact.Pairs]:
-        """Yield the outcome distributions of a release's first query, for `histograms` and for all their neighbours."""
+        """Yield each row of `histograms` with each of its neighbours, and the first query's outcome distributions."""
         if self.mechanism.independent_queries:
             return self.mechanism.neighbours(histograms)
 
@@ -386,7 +387,7 @@ def _difference(log_p: Array, log_p_neighbour: Array) -> Array:
 def _without_rare(
     log_p: Array, log_p_neighbour: Array, multiplicity: NDArray[np.integer], least: float
 ) -> tuple[Array, Array]:
-    """Return ln P and ln Q (rows, outcomes) with −∞ for rare outcomes.
+    """Return `log_p` and `log_p_neighbour` (rows, outcomes), ln P and ln Q, with −∞ for rare outcomes.
 
     P and Q are the probabilities of an outcome on D and on D′. An entry is rare if P > Q and its `multiplicity`
     outcomes have a total probability of at most `least` on D. Rare outcomes dominate Rényi curves but hardly matter for
@@ -398,10 +399,9 @@ def _without_rare(
 
 
 def _keep_best(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
-    """Return the `KEPT` pairs with the highest scores of all lists (score, pair), without near-duplicates.
+    """Return the `KEPT` entries (score, pair) with the highest scores in all lists together, without near-duplicates.
 
-    Two pairs are near-duplicates if their scores agree to 9 digits and they have the same two largest counts, one on D
-    and one on D′ (in either order).
+    Near-duplicates have scores that agree to 9 digits, and the same largest counts on D and on D′ (in either order).
     """
     kept: dict[tuple[str, int, int], tuple[float, Pair]] = {}
     for value, pair in sorted(itertools.chain(*several), key=lambda scored: -scored[0]):
@@ -411,9 +411,9 @@ def _keep_best(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
 
 
 def _to_pair(histograms: Counts | None, pairs: exact.Pairs, row: int) -> Pair:
-    """Return the histogram and neighbour in row `row` of `pairs` as a `Pair`.
+    """Return row `row` of `pairs`, vote counts and one of their neighbours, as a `Pair`.
 
-    `histograms` are those to which `pairs.histogram` refers, or None for local privacy.
+    The vote counts are row `pairs.histogram[row]` of `histograms`, which is None for local privacy.
     """
     source, target = int(pairs.loses[row]), int(pairs.gains[row])
     if histograms is None:
@@ -429,15 +429,15 @@ def _to_pair(histograms: Counts | None, pairs: exact.Pairs, row: int) -> Pair:
 
 
 def _distinct(histograms: Iterable[Sequence[int] | Counts]) -> Counts:
-    """Return the distinct histograms, with counts in descending order."""
+    """Return the distinct rows of `histograms`, after sorting the counts of each row in descending order."""
     return np.unique(-np.sort(-np.array(list(histograms), dtype=np.int64), axis=1), axis=0)[::-1]
 
 
 def _shapes(teachers: int, classes: int, levels: Sequence[int]) -> Iterator[list[int]]:
-    """Yield histograms with ties, with small gaps between the largest counts, and with given largest counts.
+    """Yield vote counts with ties, with small gaps between the largest counts, and with certain largest counts.
 
-    The given largest counts are evenly spaced from 1 to `teachers`, or within 1 of `levels`. `levels` are parameters of
-    the mechanism that may be thresholds.
+    These largest counts are evenly spaced from 1 to `teachers`, or differ by at most 1 from one of `levels`. `levels`
+    are parameters of the mechanism that may be thresholds.
     """
     near = {level + step for level in levels for step in (-1, 0, 1)}
     tops = sorted({*near, *np.linspace(1, teachers, 12).astype(int).tolist()})
@@ -461,7 +461,7 @@ def _evenly(votes: int, tied: int, classes: int) -> list[int]:
 
 
 def _moves(counts: Counts) -> Counts:
-    """Return the histogram `counts`, and those with some votes moved from one class to another, for hill climbing."""
+    """Return the vote counts `counts`, and variants with some votes moved between two classes: (variants, classes)."""
     ordered = -np.sort(-counts)
     total = int(ordered.sum())
     first_of_equal = np.flatnonzero(np.diff(ordered, prepend=-1))

@@ -79,8 +79,8 @@ def large_delta(delta: float, teachers: int | None, records: int | None = None) 
     """Return a warning if `delta` is so large that (ε, δ) may protect nobody, else None.
 
     Publishing the whole shard of one of n teachers, drawn at random, satisfies (0, 1/n)-differential privacy, so
-    `delta` should be below 1/`teachers`. For the same reason, it should be below 1/`records`. If both numbers are None,
-    100 teachers are assumed. The warning does not contain `records`, because this number may be private.
+    `delta` should be below 1/`teachers` and, likewise, below 1/`records`. If both numbers are None, 100 teachers are
+    assumed. The warning does not contain `records`, which may be private.
     """
     # Configurations and options keep 12 digits of δ, which may round 1/n down.
     delta = check_delta(delta) * (1 + 1e-11)

@@ -35,8 +35,8 @@ _LARGEST_TABLE = 2.0**22
 class Entropy:
     """Random source based on the operating system's entropy; mechanisms use it like a NumPy generator.
 
-    Every noise scale is rounded up by one unit in the last place, since the caller may have rounded it down, for
-    instance when computing 1/γ from a parameter γ. So the noise is never smaller than the accountant assumes.
+    Every noise scale is rounded up by one unit in the last place, since the caller may have rounded it down, as in 1/γ.
+    So the noise is never smaller than the accountant assumes.
     """
 
     def laplace(self, *, scale: float, size: Size) -> Integers:
@@ -99,8 +99,8 @@ class Rehearsal(Entropy):
     if exponential) and every uniform number is 1 − 2⁻⁵³. An integer from a range is always the smallest one. An invalid
     scale raises the same error as in `Entropy`.
 
-    Run the mechanism once with each value of `most`, because some noise is drawn only if an earlier noisy value exceeds
-    a threshold, and some only if it does not.
+    Run the mechanism with both values of `most`, since a noisy value above or below a threshold may decide if further
+    noise is drawn.
     """
 
     def __init__(self, most: bool) -> None:

@@ -106,9 +106,9 @@ class Parameters(BaseModel):
         return slug(*self.parts())
 
     def parts(self, *left_out: str) -> list[Part]:
-        """Return the parts of the folder name of these parameters; `core.spelling.slug` joins them.
+        """Return the parts of the folder name of these parameters, for `core.spelling.slug`, which joins them.
 
-        The part of a parameter is the value if this is text or None, otherwise the pair (name, value). Parameters named
+        The part of a parameter is its value if this is text or None, otherwise the pair (name, value). Parameters named
         in `left_out` or marked `NOT_IN_PATH` have no part.
         """
         names = [name for name, field in type(self).model_fields.items() if name not in left_out and _in_path(field)]

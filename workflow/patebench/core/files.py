@@ -112,8 +112,8 @@ class Artefact:
 def atomic(path: Path | str) -> Iterator[Path]:
     """Yield a temporary path beside `path`, and rename it to `path` after the block; delete it if the block fails.
 
-    After the block, the file survives a power failure, because its content is flushed to disk before it is renamed.
-    Raises ArtefactError if the file cannot be written, for instance on a full disk.
+    The file is flushed to disk before it is renamed, so that it survives a power failure. Raises ArtefactError if the
+    file cannot be written, for instance on a full disk.
     """
     path = Path(path)
     temporary = path.parent / f".{path.name}.{os.getpid()}.tmp"

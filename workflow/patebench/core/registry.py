@@ -155,7 +155,7 @@ class Registry:
         return imported(self._targets[name])
 
     def check_offered(self) -> None:
-        """Load all entries of other packages; raise PatebenchError if one fails to load or `fault_of` refuses it."""
+        """Load all entries of other packages; raise PatebenchError if one cannot be loaded or `fault_of` refuses it."""
         for name in self._outside:
             self.load(name)
 
@@ -170,7 +170,7 @@ class Registry:
         return getattr(self.load(name), fact, default)
 
     def flag(self, fact: str, default: bool = False) -> Callable[[str], bool]:
-        """Return a function that maps the name of an entry to its fact `fact` as a bool.
+        """Return a function that returns the fact `fact` (a piece of metadata) of the entry of a given name, as a bool.
 
         If the entry lacks this fact, the function returns `default`. It raises the same errors as the method `fact`.
         """
@@ -178,7 +178,7 @@ class Registry:
 
     @cached_property
     def _outside(self) -> dict[str, "EntryPoint"]:
-        """Return the entry points of other packages by name."""
+        """Return the entry points of other packages in the group of this registry, by name."""
         if self.group is None:
             return {}
         from importlib.metadata import entry_points
