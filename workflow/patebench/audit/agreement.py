@@ -133,9 +133,8 @@ def disagreements(tallies: Iterable[Tally | TwoTallies]) -> list[str]:
 def tally_neighbours(where: str, outcomes: Outcomes, stated: Array) -> Iterator[Tally]:
     """Yield tests that labels of one release are independent; the release answers the same query many times.
 
-    Each test compares labels that are a fixed number of queries apart (the lag). The lags are those of the function
-    `lags` and one more, which `most_likely_lag` chooses on the first half of the release and which is tested on the
-    second half.
+    Each test compares labels that are a fixed number of queries apart (the lag). The lags are those of `lags` and one
+    more, which `most_likely_lag` chooses on the first half of the release, to be tested on the second.
 
     Parameters
     ----------

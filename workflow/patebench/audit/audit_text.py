@@ -97,7 +97,7 @@ def _sampled(sampled: Sampled) -> str:
 
 
 def _violated_elsewhere(finding: Finding) -> list[str]:
-    """Return [a sentence] on the most violated bound for other data sets than the worst pair, or [] if there is none.
+    """Return [a sentence] on the most violated bound that is not about the worst pair, or [] if there is none.
 
     Worst-case bounds are left out.
     """

@@ -125,8 +125,8 @@ def compose(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, querie
 
     The privacy losses ln P/Q of the T queries add up (Sommer, Meiser, Mohammadi 2019, Theorem 1). Each loss is rounded
     at random to one of the two nearest points of a grid of step h, so that its mean is unchanged. So the T rounding
-    errors are independent, have mean 0 and lie in intervals of length h. By Hoeffding's inequality, their sum exceeds η
-    = h √(T ln(1/δ₀)/2) with probability at most δ₀. So δ(ε) ≥ δ_grid(ε + η) − δ₀, with δ_grid the divergence of the
+    errors are independent, have mean 0 and lie in intervals of length h. By Hoeffding's inequality, their sum is above
+    η = h √(T ln(1/δ₀)/2) with probability at most δ₀. So δ(ε) ≥ δ_grid(ε + η) − δ₀, with δ_grid the divergence of the
     rounded losses.
     """
     single = float(least_epsilon(log_p[None], log_p_neighbour[None], multiplicity[None], delta)[0])
@@ -266,7 +266,7 @@ class Rates:
 
         If `rate` < 1, the mechanism subsamples: a run on D uses the record that is missing in D′ only with probability
         `rate`. The result is then the μ without subsampling. In the formula, P₁, the event's probability in runs that
-        use the record, replaces P. It follows from P = rate·P₁ + (1 − rate)·Q. The bound is ∞ if P₁ would be 1 or more.
+        use the record, replaces P. P₁ follows from P = rate·P₁ + (1 − rate)·Q. The bound is ∞ if P₁ would be 1 or more.
         """
         from scipy.special import ndtri
 

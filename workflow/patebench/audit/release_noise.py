@@ -89,7 +89,7 @@ class DiscreteNoise:
 
 
 class ReleaseNoiseAudit(AuditSetting):
-    """Audit of releases with discrete noise, for mechanisms that have a discrete form."""
+    """Audit of releases with discrete noise, for mechanisms that can add discrete noise."""
 
     def seeded(self, sampled: Sampled) -> Sampled:
         """Return the sampled result for the event of `sampled`, counted in new releases with seeded discrete noise.
@@ -256,7 +256,7 @@ class ReleaseNoiseAudit(AuditSetting):
         return [*tallies, TwoTallies(f"{tallies[0].where}, classes renamed", *original)]
 
     def _labels(self, pair: Pair) -> int:
-        """Return the number of labels to draw on `pair` with noise from the operating system, which is slow."""
+        """Return the limited number of labels to draw on `pair` with noise from the operating system, which is slow."""
         source = DiscreteNoise(self.streams("discrete numbers"))
         self._in_turn([pair.counts], source, _AT_LEAST)
         return min(_NUMBERS * _AT_LEAST // max(1, source.drawn[0]), _AT_MOST)

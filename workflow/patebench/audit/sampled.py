@@ -155,8 +155,8 @@ class SampledAudit(AuditSetting):
     def _estimate_outcomes(self, pair: Pair, side: int, stream: str, labels: int, tallies: list[Tally]) -> Known:
         """Return the outcome probabilities on D (`side` 0) or D′ (1) of `pair`, and append a test to `tallies`.
 
-        They are the probabilities that the mechanism states or, if these are missing or fail the test, the frequencies
-        in `labels` labels that are drawn from the random stream `stream`.
+        The test is of the probabilities that the mechanism states. If these are missing or fail the test, the
+        frequencies in `labels` labels from the random stream `stream` are returned instead.
         """
         seen = self.count(lambda T: pair.votes(T)[side], self.streams(stream), labels)
         if self._local:

@@ -248,10 +248,10 @@ class TableAudit(AuditSetting):
         return create(self.drawn_teachers, self.classes, self._limit_queries(queries), int(self.mechanism.k))
 
     def label_pairs(self, queries: int) -> list[VotePair]:
-        """Return those `vote_pairs` of votes with weights that differ in labels only, as votes on public samples.
+        """Return the pairs in `vote_pairs` that differ in labels only, as votes on public samples.
 
-        The result is [] for votes without weights, where a replaced label changes as many counts as a replaced record,
-        and if no theorem covers labels.
+        The result is [] if no theorem covers a replaced label, and for votes without weights, where it changes as many
+        counts as a replaced record.
         """
         if not (self.weighted and self.mechanism.labels):
             return []
@@ -274,7 +274,7 @@ class TableAudit(AuditSetting):
     def _limit_queries(self, queries: int) -> int:
         """Return the number of queries in the tables that the audit draws, at most `queries`.
 
-        It is lower if each teacher adds a share of the noise, which is slow.
+        It is lower if each teacher adds a share of the noise, which is slow to draw.
         """
         return min(queries, max(1, _SHARES // self.shares))
 

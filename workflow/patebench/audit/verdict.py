@@ -178,7 +178,7 @@ def _audit_all_tables(tables: TableAudit, numbers: Sequence[int]) -> tuple[list[
     """Audit a mechanism that releases one table of noisy counts; return a finding per number of queries, and messages.
 
     The messages report noise that is not as stated. If the mechanism accepts votes with weights, these are audited too,
-    for the largest number of queries. The result is the field `weighted` of the last finding.
+    for the largest number of queries. Their finding is the field `weighted` of the last finding.
     """
     lines = disagreements(tables, numbers)
     if not tables.mechanism.weights:
@@ -235,7 +235,7 @@ def _audit_queries(setting: AuditSetting, numbers: Sequence[int]) -> tuple[list[
 
 
 def _audit_tables(tables: TableAudit, queries: int, *, sound: bool) -> Finding:
-    """Return the finding for `queries` queries: each stated ε with the ε audited on pairs of votes.
+    """Return the finding for `queries` queries: each stated ε with the ε lower bound from pairs of votes.
 
     `sound` is False if releases disagree with the stated noise.
     """
@@ -291,10 +291,10 @@ def _compare(
     *,
     sound: bool,
 ) -> Finding:
-    """Return the finding for `queries` queries: each stated ε with the ε audited on `worst` and on further pairs.
+    """Return the finding for `queries` queries: each stated ε with the ε lower bound from `worst` and further pairs.
 
     `sampled` and `discrete` are the results of runs with continuous and with discrete noise. `worst` has the largest ε
-    found. `others` are further pairs on which the mechanism was run. `sound` is False if labels disagree with the
+    found. `others` are the further pairs on which the mechanism was run. `sound` is False if labels disagree with the
     stated probabilities.
     """
     exact = worst.epsilon(search.composed_queries(queries), search.delta)

@@ -143,7 +143,7 @@ class Agreement(NamedTuple):
     def grouped(self, outcomes: NDArray[Any], by: int = 0) -> NDArray[Any]:
         """Return the sums of `outcomes` over three groups, (3,): leading classes, other classes, and "no answer".
 
-        `outcomes` (classes + 1,) are counts or probabilities, the last one of "no answer". They are for these votes
+        `outcomes` (classes + 1,) are counts or probabilities, the last one of "no answer". They are about these votes
         with classes shifted cyclically by `by`.
         """
         classes = np.roll(outcomes[:-1], -by)
@@ -201,8 +201,8 @@ class Search:
     def agreements(self) -> list[Agreement]:
         """Return vote counts on which all teachers agree or two classes tie, each followed by a neighbour.
 
-        Runs on them reveal noise that is wrong only where teachers agree or tie, provided that noise sometimes changes
-        the outcome. Therefore some are votes of few teachers, or ties with a small lead over the other classes.
+        Runs on these votes reveal noise that is wrong only where teachers agree or tie, provided that noise sometimes
+        changes the outcome. Therefore some are votes of few teachers, or ties with a small lead over the other classes.
         """
         if self.local:
             return []
@@ -243,7 +243,7 @@ class Search:
     def _first_outcome(self, counts: Counts) -> Array | None:
         """Return the outcome probabilities (classes + 1,) that the mechanism states for a query with votes `counts`.
 
-        If queries depend on each other, it is the first of `repeats` equal ones. None if no probabilities are stated.
+        If queries depend on each other, the query is the first of `repeats` equal ones. None if nothing is stated.
         """
         votes = repeated_votes(counts, self.repeats)
         try:
@@ -461,7 +461,7 @@ def _evenly(votes: int, tied: int, classes: int) -> list[int]:
 
 
 def _moves(counts: Counts) -> Counts:
-    """Return the vote counts `counts`, and variants with some votes moved between two classes: (variants, classes)."""
+    """Return the vote counts `counts`, and variants with some votes moved to another class: (variants, classes)."""
     ordered = -np.sort(-counts)
     total = int(ordered.sum())
     first_of_equal = np.flatnonzero(np.diff(ordered, prepend=-1))
