@@ -215,9 +215,9 @@ def _pair_discrete(one: "str | Accountant | None", other: "str | Accountant | No
 
 
 def repeated(curve: Callable[[Array], Array], times: Callable[[int], int] = lambda queries: queries) -> Totals:
-    """Return a function for `RenyiAccountant.totals` if every query has the Rényi curve `curve`.
+    """Return a function for `RenyiAccountant.totals`, for queries that all have the Rényi curve `curve`.
 
-    The divergences of the first T queries are `times(T)`·`curve(orders)`, with `times(T)` = T by default.
+    It returns the divergences of the first T queries, `times(T)`·`curve(orders)`, with `times(T)` = T by default.
     """
 
     def totals(queries: Sequence[int], orders: Array) -> Array:

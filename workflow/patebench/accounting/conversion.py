@@ -19,8 +19,7 @@ CLAIMED_ORDERS = 1.0 + np.geomspace(1e-2, 1e16, 289)
 def classic(orders: Array, curve: Array, delta: float) -> Array:
     """Return ε per order α: ε(α) + ln(1/δ)/(α−1), with ε(α) the Rényi divergence in `curve` (Mironov 2017, Prop. 3).
 
-    With the l-th log moment α_M(l) of PATE 2017, α = l + 1 and ε(α) = α_M(l)/l, this is the tail bound of PATE 2017:
-    (α_M(l) + ln(1/δ))/l.
+    For α = l + 1 and the l-th log moment l·ε(α), this is the tail bound of PATE 2017.
     """
     return curve - np.log(delta) / (orders - 1)
 
@@ -29,8 +28,7 @@ def tight(orders: Array, curve: Array, delta: float) -> Array:
     """Return ε per order α: ε(α) + ln(1−1/α) − (ln δ + ln α)/(α−1), raised to 0 where negative.
 
     ε(α) is the Rényi divergence in `curve` (Canonne, Kamath, Steinke 2020, Proposition 12). The result is also 0 where
-    1 − exp(−ε(α)) ≤ δ². The total variation distance is then at most δ (Bretagnolle & Huber 1979), because the
-    Kullback–Leibler divergence is at most the Rényi divergence of any order above 1.
+    1 − exp(−ε(α)) ≤ δ², as the total variation distance is then at most δ (Bretagnolle & Huber 1979).
     """
     epsilon = unclipped(Conversion.TIGHT, orders, curve, delta)
     return np.where(-np.expm1(-curve) <= delta * delta, 0.0, np.maximum(epsilon, 0.0))

@@ -99,8 +99,7 @@ def several(groups: Sequence[tuple[float, int]], delta: float) -> float:
 def accountant(epsilon: Callable[[int, float], float], losses: str) -> DirectAccountant:
     """Return an accountant for discrete Gaussian noise, where `epsilon(T, δ)` is the ε of T queries at δ.
 
-    `losses` describes the privacy loss of T queries in words. Each bound of the accountant cites its source, and the
-    citation ends with these words.
+    `losses` describes the privacy loss of T queries in words, for the citation of each bound.
     """
     return DirectAccountant(
         name="pld",
@@ -112,7 +111,7 @@ def accountant(epsilon: Callable[[int, float], float], losses: str) -> DirectAcc
 
 
 def _continuous_epsilon(groups: Sequence[tuple[float, int]], delta: float) -> float:
-    """Return an ε for the release of `several`, from continuous Gaussian noise that is rounded to integers.
+    """Return an ε at `delta` for the release that `several` describes, by comparison with continuous Gaussian noise.
 
     The result is ∞ if a noise scale σ is too small for this bound.
     """
@@ -134,7 +133,7 @@ def _continuous_epsilon(groups: Sequence[tuple[float, int]], delta: float) -> fl
 
 @dataclass(frozen=True)
 class _Losses:
-    """Upper bounds on the distribution of the privacy loss of counts, and the least ε that they imply at one δ.
+    """Upper bounds on the distribution of the privacy loss of counts with discrete Gaussian noise of scale σ.
 
     Neighbours differ in `cells` counts by one each, and Y is the sum of the noise of these counts. The privacy loss is
     (`cells`/2 + Y)/σ².
@@ -146,9 +145,9 @@ class _Losses:
     cells: int
 
     def least_epsilon(self) -> float:
-        """Return the least ε ≥ 0 for which the bounds imply (ε, δ)-DP of the release of all counts, rounded up.
+        """Return the least ε ≥ 0 for which the stored bounds imply (ε, δ)-DP of releasing all counts, rounded up.
 
-        The result is never below the privacy loss of the least stored noise sum.
+        The result is never below the privacy loss of the noise sum `lowest`.
         """
         if self._delta_ratio(0) <= 1:
             return self._epsilon(0, 0.0)
@@ -162,7 +161,7 @@ class _Losses:
         return self._epsilon(k, min(fraction, 1.0))
 
     def _delta_ratio(self, index: int) -> float:
-        """Return δ(ε)/δ, with ε the privacy loss of the noise sum `lowest` + `index`; (ε, δ)-DP holds if it is ≤ 1."""
+        """Return the ratio of δ(ε) to the target δ, with ε the privacy loss of the noise sum `lowest` + `index`."""
         above = self.weights[index + 1 :]
         with np.errstate(under="ignore"):
             gains = -np.expm1(-np.arange(1, len(above) + 1) / (self.sigma * self.sigma))
@@ -242,10 +241,9 @@ def _tilted_distribution(sigma: float, centre: float) -> tuple[Array, Array, flo
 
 
 def _find_tilt(sigma: float, rate: float) -> float:
-    """Return the least centre c for which noise of scale `sigma` rarely reaches the mean of the tilted distribution.
+    """Return the least c for which noise of scale `sigma` rarely reaches the mean of `_tilted_distribution(sigma, c)`.
 
-    The tilted distribution is `_tilted_distribution(sigma, c)`. By Chernoff's bound, the mean of n draws of the noise
-    reaches the tilted mean with probability at most e^{−n·`rate`}.
+    By Chernoff's bound, the mean of n draws of the noise reaches this mean with probability at most e^{−n·`rate`}.
     """
     log_sum = _tilted_distribution(sigma, 0.0)[2]
 
@@ -315,10 +313,10 @@ def shared_counts_epsilon(sigma: float, shares: int, queries: int, delta: float)
     The noise of a count is the sum of `shares` discrete Gaussians of variance σ²/`shares`. One teacher changes two
     counts by one each in every query. If the mechanism counts only m votes of each teacher, pass m as `queries`.
 
-    The result is the smaller of two bounds. The first bound is from the Rényi curve `shared_counts`. The second bound
-    compares the noise with a single discrete Gaussian of scale σ per count. On the 2T changed counts, the probabilities
-    of the two kinds of noise differ by a factor from e^{−x} to e^x, with x = 2Tτ and τ the `share_difference`. So
-    δ(ε) ≤ e^x δ°(ε − 2x), where δ° is the δ of a single discrete Gaussian per count.
+    The result is the smaller of two bounds. The first is from the Rényi curve `shared_counts`. The second compares the
+    noise with one discrete Gaussian of scale σ per count, whose δ is δ°(ε). On the 2T changed counts, the probabilities
+    of the two kinds of noise differ by a factor from e^{−x} to e^x, with x = 2Tτ and τ the `share_difference`. So δ(ε)
+    ≤ e^x δ°(ε − 2x).
     """
     curve = queries * shared_counts(sigma, shares, conversion.ORDERS)
     limit = float(np.min(conversion.tight(conversion.ORDERS, curve, delta)))

@@ -147,7 +147,7 @@ def _log_moments(log_p: Array, ratio: Array, linear: Array, exponents: Array) ->
 
 
 def _log_moments_plain(log_p: Array, ratio: Array, linear: Array, t: Array) -> Array:
-    """Compute `_log_moments` directly, for exponents at which no term overflows and no relevant term underflows."""
+    """Return the result of `_log_moments`, computed directly; no term may overflow, and no relevant one underflow."""
     terms = np.expm1(ratio[:, :, None] * t)
     # In first order of `ratio`, `linear` and the terms cancel; `linear` uses the same rounded probabilities e^`log_p`.
     total = linear * t + np.matmul(np.exp(log_p)[:, None, :], terms)[:, 0]
@@ -159,7 +159,7 @@ def _log_moments_plain(log_p: Array, ratio: Array, linear: Array, t: Array) -> A
 
 
 def _log_moments_in_log_space(log_p: Array, ratio: Array, linear: Array, t: Array) -> Array:
-    """Compute `_log_moments` for any exponents, with large terms in log space."""
+    """Return the result of `_log_moments` for any exponents `t`, with large terms in log space."""
     x = ratio[:, :, None] * t
     log_terms = log_p[:, :, None] + x
     top = np.max(log_terms, axis=1, initial=0.0)
@@ -247,8 +247,8 @@ class ExactDivergence:
     def _pieces(self, stops: Integers, orders: int) -> Iterator[tuple[int, Integers]]:
         """Split the queries into pieces that fit in memory; yield a pair (i, query indices) for each piece.
 
-        All queries of a piece have indices from `stops[i - 1]` (0 if i = 0) to `stops[i]` − 1. `orders` is the number
-        of orders.
+        All indices in a piece are from `stops[i - 1]` (0 if i = 0) to `stops[i]` − 1. `orders` is the number of Rényi
+        orders.
         """
         per_query = self.votes.classes if self.votes.matrix is None else max(self.votes.classes, self.votes.teachers)
         most = max(1, min(_PIECE, _TABLE // (2 * orders * self._most_ranks)))
@@ -308,7 +308,7 @@ class _PieceInput(NamedTuple):
 
 
 class _NeighbourCache(dict[bytes, list[Pairs]]):
-    """Cache of the neighbours of a piece, with the query indices of the piece as key.
+    """Cache of the neighbours of groups of queries, with the query indices of the group as key.
 
     The neighbours do not depend on the Rényi order, so they are used for all orders. At most `_KEPT` numbers are
     cached.
@@ -352,7 +352,7 @@ def _sums(part: _PieceInput, cache: _NeighbourCache | None = None) -> tuple[Arra
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Queries of one piece, grouped by their histograms, so that each distinct histogram is computed once."""
+    """Queries grouped by histogram (the counts of one query), so that each distinct histogram is computed once."""
 
     histogram_count: int  # number of distinct histograms
     rank_count: int  # number of distinct ranks
@@ -401,10 +401,10 @@ class _Block:
 
 
 def _worst_divergences(block: _Block, portions: Iterable[Pairs], orders: Array) -> Array:
-    """Return the divergence of the worst neighbour for each histogram and each rank of the class that loses a vote.
+    """Return the largest divergence over all neighbours, for each histogram and each class that loses a vote.
 
-    The result is (histograms × ranks × 2·orders): first the divergence of the histogram from the neighbour, then the
-    reverse. It is 0 for ranks that a histogram does not have.
+    The result is (histograms × ranks of this class × 2·orders): first the divergence of the histogram from the
+    neighbour, then the reverse. It is 0 for ranks that a histogram does not have.
     """
     table = np.zeros((block.histogram_count, block.rank_count, 2 * len(orders)))
     for pairs in portions:

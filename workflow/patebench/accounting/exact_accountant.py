@@ -92,10 +92,11 @@ class OrderSearch:
         return self.divergence.directions(queries, orders)[form].max(axis=1)
 
     def _search_near(self, stops: Integers, wanted: NDArray[np.bool_], delta: float) -> tuple[Array, NDArray[np.bool_]]:
-        """Search for the order with the least ε for each T in `stops`, starting from the `wanted` orders.
+        """Search for the order with the least ε at `delta` for each number of queries T in `stops`.
 
-        Return the divergences of the first T queries (2 forms × stops × `ORDERS`), and a mask (stops × `ORDERS`) of the
-        orders at which they were computed; they are ∞ at other orders.
+        The search starts from the orders in the mask `wanted`. Return the divergences of the first T queries (2 forms ×
+        stops × `ORDERS`; see `ExactDivergence`), and a mask (stops × `ORDERS`) of the orders at which they were
+        computed. The divergences at other orders are ∞.
         """
         forms, known = np.full((2, *wanted.shape), np.inf), np.zeros_like(wanted)
         for _ in range(_TURNS):
@@ -108,9 +109,9 @@ class OrderSearch:
         return forms, known
 
     def _add_missing(self, forms: Array, known: NDArray[np.bool_], stops: Integers, wanted: NDArray[np.bool_]) -> None:
-        """Compute the divergences at the orders that are `wanted` but not `known`.
+        """Compute the divergences at orders that are `wanted` but not `known`, for each number of queries in `stops`.
 
-        They are stored in `forms` (2 forms × stops × `ORDERS`), and `known` (stops × `ORDERS`) becomes True there.
+        Store them in `forms` (2 forms × stops × `ORDERS`; see `ExactDivergence`), and set `known` to True there.
         """
         new = wanted & ~known
         rows, columns = np.flatnonzero(new.any(axis=1)), np.flatnonzero(new.any(axis=0))
@@ -123,7 +124,7 @@ class OrderSearch:
             known[row, columns[used]] = True
 
     def predict_orders(self, stops: Integers, delta: float) -> NDArray[np.bool_]:
-        """Return a mask (stops × `ORDERS`) of the orders to compute for each T in `stops`, predicted from a sample."""
+        """Return a mask (stops × `ORDERS`) of the orders to compute, predicted from a sample of the queries."""
         rows, times = sampled(int(stops[-1]))
         votes = self.divergence.votes
         sample = self.divergence
@@ -144,9 +145,9 @@ class OrderSearch:
 
 
 def _predict_index(how: Conversion, curve: Array, delta: float) -> int:
-    """Return the index in `ORDERS[::_EVERY]` of the order at which ε by the conversion `how` is predicted to be least.
+    """Predict the order with the least ε at `delta` by the conversion `how`; return its index in `ORDERS[::_EVERY]`.
 
-    The prediction is from `curve`, the Rényi divergences at the orders `COARSE`.
+    `curve` contains the Rényi divergences at the orders `COARSE`, between which the prediction interpolates.
     """
     epsilons = conversion.unclipped(how, COARSE, curve, delta)
     best = int(np.argmin(epsilons))
@@ -164,8 +165,9 @@ def _parabola_minimum(left: float, middle: float, right: float) -> float:
 def _select_orders_beyond(forms: Array, known: NDArray[np.bool_], delta: float) -> NDArray[np.bool_]:
     """Return a mask (stops × `ORDERS`) of orders to compute next, because ε may be still smaller there.
 
-    For a T whose least ε is at the edge of the computed orders, these are the next orders beyond this edge. `forms` (2
-    forms × stops × `ORDERS`) contains the divergences, and `known` (stops × `ORDERS`) is True where they were computed.
+    If the least ε of a number of queries (stop) is at the edge of the computed orders, these are the next orders beyond
+    the edge. `forms` (2 forms × stops × `ORDERS`) contains the divergences, and `known` is True where they were
+    computed.
     """
     wanted = np.zeros_like(known)
     for i, at, _ in _find_minima(forms, delta):
@@ -179,8 +181,7 @@ def _select_orders_beyond(forms: Array, known: NDArray[np.bool_], delta: float) 
 def _select_orders_between(forms: Array, delta: float) -> NDArray[np.bool_]:
     """Return a mask (stops × `ORDERS`) of orders between the computed ones at which ε is predicted to be least.
 
-    There is one prediction for each T, form and conversion. `forms` (2 forms × stops × `ORDERS`) contains the
-    divergences.
+    Stops are numbers of queries. `forms` (2 forms × stops × `ORDERS`; see `ExactDivergence`) contains the divergences.
     """
     wanted = np.zeros(forms.shape[1:], dtype=bool)
     for i, at, epsilons in _find_minima(forms, delta):
@@ -192,8 +193,8 @@ def _select_orders_between(forms: Array, delta: float) -> NDArray[np.bool_]:
 def _find_minima(forms: Array, delta: float) -> Iterator[tuple[int, int, Array]]:
     """Yield a triple (i, j, ε) for each form, each conversion and the i-th number of queries T.
 
-    ε is an array over `ORDERS`, and ε[j] is its minimum. There is no triple if the minimum is 0 or ∞.
-    `forms` (2 forms × numbers T × `ORDERS`) contains the divergences.
+    The array ε has one entry for each of `ORDERS`, of which the least is ε[j]. If this is 0 or ∞, there is no triple.
+    `forms` (2 forms × numbers T × `ORDERS`) contains the divergences (see `ExactDivergence`).
     """
     for form in forms:
         for how in _CONVERSIONS:
@@ -204,9 +205,10 @@ def _find_minima(forms: Array, delta: float) -> Iterator[tuple[int, int, Array]]
 
 
 def _compute_coarse_divergences(divergence: ExactDivergence, queries: Integers, delta: float) -> Array:
-    """Return the divergences of the first T queries at `COARSE` (2 forms × numbers T in `queries` × orders).
+    """Return the divergences at the orders `COARSE` of the first T queries, for each T in `queries`.
 
-    High orders at which ε cannot be least are not computed; the divergences there are ∞.
+    The result is (2 forms × numbers T × orders); see `ExactDivergence`. High orders at which ε at `delta` cannot be
+    least are not computed; the divergences there are ∞.
     """
     divergences = np.full((2, len(queries), len(COARSE)), np.inf)
     remaining = np.arange(len(queries))
@@ -240,9 +242,10 @@ class ExactAccountant(RenyiAccountant):
 
 
 def accountants(votes: Votes, neighbours: Neighbours | PerQueryNeighbours | None) -> list[Accountant]:
-    """Return the exact accountants of a mechanism: per query and, if `votes` have a vote matrix, per teacher.
+    """Return the exact accountants of a mechanism: for the worst neighbour of each query, and for the worst teacher.
 
-    `neighbours` yields outcome distributions (see `ExactDivergence`); None for a mechanism without noise.
+    The second needs a vote matrix in `votes`. `neighbours` yields outcome distributions (see `ExactDivergence`); None
+    for a mechanism without noise.
     """
     search = OrderSearch(ExactDivergence(votes, neighbours))
     forms = {"exact": "the worst neighbour of each query"}

@@ -59,7 +59,7 @@ def allowance(orders: Array, epsilon: float, delta: float) -> Array:
 
 
 def best_order(curve: Curve, epsilon: float, delta: float) -> float:
-    """Return the order at which most steps with the Rényi curve `curve` fit into the budget (ε, δ)."""
+    """Return the order at which the budget (ε, δ) covers the largest number of steps with the Rényi curve `curve`."""
 
     def steps(orders: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -72,10 +72,10 @@ def best_order(curve: Curve, epsilon: float, delta: float) -> float:
 
 
 class RenyiFilter:
-    """Rényi filter for a budget (ε, δ) at one order.
+    """Rényi filter, which limits the total privacy cost of adaptive steps to a budget (ε, δ).
 
-    The attributes `spent` and `allowance` are Rényi divergences at this order. All steps charged with `spend` are
-    together (ε, δ)-DP for one teacher's shard if the cost of each step is a worst case.
+    The attributes `spent` and `allowance` are the cost so far and its limit, as Rényi divergences at one order. If the
+    cost of each step is a worst case, all steps together are (ε, δ)-DP for one teacher's shard.
     """
 
     def __init__(self, *, epsilon: float, delta: float, order: float) -> None:
@@ -90,7 +90,7 @@ class RenyiFilter:
 
     @classmethod
     def for_steps(cls, curve: Curve, *, epsilon: float, delta: float) -> "RenyiFilter":
-        """Return a filter for (ε, δ) at the order that admits the most steps with the Rényi curve `curve`."""
+        """Return a filter at the order at which (ε, δ) covers the largest number of steps with the curve `curve`."""
         return cls(epsilon=epsilon, delta=delta, order=best_order(curve, epsilon, delta))
 
     def admits(self, cost: Curve) -> bool:
@@ -126,8 +126,8 @@ class RenyiFilter:
 def queries_within(budget: RenyiFilter, answered: Iterable[bool], cost: PerQueryCost) -> int:
     """Charge `budget` for queries in order until it is used up, and return the number of queries asked.
 
-    A query is asked only if the budget covers both its test and an answer. The cost of the answer is charged only if
-    the query is answered, which is public. Without a test, every query counts as answered.
+    A query is asked only if the budget covers both its threshold test and its answer. The cost of the answer is charged
+    only if the query is answered, which is public. Without a threshold test, every query counts as answered.
 
     Parameters
     ----------

@@ -64,10 +64,10 @@ class _Noise:
 
 
 def _bound_gaussian_tail(s: float, order: float, reach: float) -> tuple[float, float]:
-    """Return two bounds on how much Gaussian noise beyond `reach` noise scales adds to the divergence of one label.
+    """Return two bounds on the contribution of Gaussian noise beyond `reach` to the divergence of one label.
 
-    Let D be the Rényi divergence of order α = `order`. The bounds are on the contribution to
-    (e^{(α−1)D} − 1) / (α(α−1)s²/2), if one vote is `s` noise scales.
+    Let D be the Rényi divergence of order α = `order`. The bounds are on the contribution to (e^{(α−1)D} − 1) /
+    (α(α−1)s²/2). One vote changes a count by `s` noise scales; `reach` is in noise scales.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def _bound_gaussian_tail(s: float, order: float, reach: float) -> tuple[float, f
 
 
 def _bound_laplace_tail(s: float, order: float, reach: float) -> tuple[float, float]:
-    """Return the two bounds that `_bound_gaussian_tail` describes, for Laplace noise."""
+    """Return two bounds on the contribution of Laplace noise beyond `reach`; see `_bound_gaussian_tail`."""
     # The log ratio of one score is from −s to s.
     probability, tilt = math.exp(s - reach) / 2, (order - 1) * s
     return probability * (math.exp(tilt) + 1), 2 * 4 * probability * (math.exp(2 * tilt) + 1)
@@ -124,9 +124,9 @@ _DISCRETE_LAPLACE = replace(
 
 
 def _bound_outside(noise: _Noise, s: float, order: float) -> float:
-    """Return an upper bound on the Rényi divergence of one label for all counts that `Cells` do not cover.
+    """Return an upper bound on the Rényi divergence of one label for all counts that `noise.inside` does not cover.
 
-    One vote is `s` noise scales.
+    One vote changes a count by `s` noise scales.
     """
     # On integers, the reach X is smaller by two votes. One vote covers the shift of a score by the tie rule. The other
     # vote covers the tail probability, a sum that is below the integral from one vote earlier.
@@ -145,7 +145,7 @@ class LabelCost:
     """Rényi curve of one label of a noisy argmax, for one kind and scale of noise; values are cached."""
 
     def __init__(self, noise: _Noise, s: float, counts: Callable[[Array], Array]) -> None:
-        """Create the curve if one vote is `s` noise scales; `counts` is the Rényi curve of all noisy counts."""
+        """Create the curve for votes of `s` noise scales; `counts` is the Rényi curve of releasing all counts."""
         self._noise, self._s, self.counts = noise, s, counts
         self._known: dict[int, float] = {}
 
@@ -270,7 +270,7 @@ def accountant(
 
     Parameters
     ----------
-    costs, parameter : `gaussian` and σ, or `laplace` and γ
+    costs, parameter : the function `gaussian` and its σ, or `laplace` and its γ
     further_costs : Rényi curve of all other costs of a query, such as a threshold test
     test : citation of the theorem for `further_costs`
     """

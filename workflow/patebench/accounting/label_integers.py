@@ -40,7 +40,7 @@ _FINE, LARGEST_SCALE = 60.0, 300.0
 class IntegerDistribution:
     """Distribution of noise Z on the integers from −reach to reach; larger values are taken to be impossible.
 
-    With F(x) = Pr[Z ≤ x], the increase of ln F at x is H(x) = ln F(x + 1) − ln F(x).
+    The fields `bend` and `steepest` bound H(x) = ln F(x + 1) − ln F(x), with F(x) = Pr[Z ≤ x].
     """
 
     p: Array  # Pr[Z = z] for z from −reach to reach
@@ -111,10 +111,11 @@ def laplace(scale: float) -> list[Cells]:
 
 
 def _cells(noise: IntegerDistribution, w: Array, t: Array, out: float, scale: float) -> list[Cells]:
-    """Return bounds on the probabilities that a, b or neither wins, for both tie rules κ = 0 and κ = 1.
+    """Return bounds on the probabilities that class a, class b or neither wins, for both ways to break ties.
 
-    Cells are ranges of u and v. `w` are edges of cells in u + v. `t` are edges of cells in |u − v|. Where u + v is
-    below all `w`, cells are squares in u and v, with |u| and |v| up to `out`. Edges and `out` are in units of `scale`.
+    Cells are ranges of u and v, which `gaussian` defines. `w` are edges of cells in u + v. `t` are edges of cells in |u
+    − v|. Where u + v is below all `w`, cells are squares in u and v, with |u| and |v| up to `out`. Edges and `out` are
+    in units of `scale`.
     """
     rows, columns = (np.unique(np.round(edge * scale).astype(np.int64)) for edge in (w, both_signs(t)))
     columns = np.concatenate([[columns[0] - 1], columns, [columns[-1] + 2]])
@@ -128,9 +129,10 @@ def _cells(noise: IntegerDistribution, w: Array, t: Array, out: float, scale: fl
 
 
 def near(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> Cells:
-    """Return bounds on the probabilities that a, b or neither wins, in cells with edges `w` in u + v and `t` in u − v.
+    """Return bounds on the probabilities that class a, class b or neither wins, in cells of u + v and of u − v.
 
-    `tie` is κ, the rule by which ties of a and b are broken (see the module). The last cells in u + v are unbounded.
+    `gaussian` defines u and v. `w` and `t` are the edges of the cells; the last cells in u + v are unbounded. If a and
+    b both beat all others, a wins if u + its noise is at least v + the noise of b + `tie`, where `tie` is 0 or 1.
     """
     # As u and v are integers, u + v and u − v are both even or both odd. At each end of a cell of t, the bound is
     # therefore the weaker of two bounds: at the outermost even t and at the outermost odd t.
@@ -152,7 +154,7 @@ def near(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> Cell
 class _WinBounds:
     """Bounds on the probability P_a that class a wins, and on the privacy loss ln P_a(u, v) − ln P_a(u − 1, v + 1).
 
-    All bounds are arrays (cells of w = u + v, values `t` of u − v).
+    All bounds are arrays (cells of w = u + v, values `t` of u − v); `gaussian` defines u and v.
     """
 
     t: Integers  # u − v
@@ -171,9 +173,9 @@ class _WinBounds:
 
     @staticmethod
     def _compute_block(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> tuple[Array, Array, Array]:
-        """Return `low`, `high` and `ratio`, the lower and upper bound on P_a and the bound on its privacy loss.
+        """Return bounds for the outcome that class a wins: `low`, `high` on its probability, `ratio` on its loss.
 
-        All three are (cells with edges `w` in u + v, values `t` of u − v).
+        All three are (cells of u + v with edges `w`, values `t` of u − v). For u, v and `tie`, see `near`.
         """
         z = np.arange(-noise.reach, noise.reach + 1)
         start = -((-w[:, None] - t) // 2)  # the least u of each cell, rounded up
@@ -195,13 +197,13 @@ class _WinBounds:
 
 
 def _tail_sums(terms: Array) -> Array:
-    """Return, for each row of `terms`, the sums from each index to the end, and a last entry 0."""
+    """Return, for each row of `terms`, the sums from each index to the end, followed by a 0."""
     sums = np.cumsum(terms[:, ::-1], axis=1)[:, ::-1]
     return np.pad(sums, ((0, 0), (0, 1)))
 
 
 def _read_tail_sums(sums: Array, z: Integers) -> Array:
-    """Return, for each entry of `z` (cells × columns), the sum of the column's terms at noise values of at least `z`.
+    """Return, for each entry of `z` (cells × columns), the sum of the column's terms at noise values ≥ this entry.
 
     `sums` (columns × values) is the result of `_tail_sums` for terms at the noise values −reach to reach.
     """
@@ -210,10 +212,10 @@ def _read_tail_sums(sums: Array, z: Integers) -> Array:
 
 
 def _bound_neither(noise: IntegerDistribution, w: Integers, t: Integers) -> tuple[Array, ...]:
-    """Return four bounds for the outcome that a class other than `a` and `b` wins.
+    """Return four bounds for the outcome that neither class a nor class b wins.
 
     They are a lower and an upper bound on the probability of this outcome, and an upper and a lower bound on its
-    privacy loss. All are arrays (cells of w = u + v, cells of t = u − v).
+    privacy loss. All are arrays (cells of w = u + v, cells of t = u − v); `gaussian` defines u and v.
     """
     low_u, low_v = -((-w[:, None] - t[:-1]) // 2), -((-w[:, None] + t[1:] - 1) // 2)
     end = np.append(w[1:] - 1, 4 * noise.reach + w[-1])[:, None]
@@ -230,15 +232,15 @@ def _bound_neither(noise: IntegerDistribution, w: Integers, t: Integers) -> tupl
 
 
 def far(noise: IntegerDistribution, edge: Integers, below: int, tie: int) -> Cells:
-    """Return bounds on the probabilities that a, b or neither wins, in square cells with edges `edge` in u and in v.
+    """Return bounds on the probabilities that class a, class b or neither wins, in square cells of u and v.
 
-    `tie` is κ, the rule by which ties of a and b are broken (see the module). Squares in which u + v is always at least
-    `below` get bounds of 0, which have no effect, because the cells of `near` cover these squares.
+    `edge` are the edges of the cells in u and in v. For u, v and `tie`, see `near`. Squares in which u + v is always at
+    least `below` get bounds of 0, which have no effect, because the cells of `near` cover these squares.
     """
     # Bounds are computed at the corners of a square, by lemma 1 in docs/explanation/proofs-labels.md.
 
     def win_probabilities(u: Integers, v: Integers, tie: int) -> Array:
-        """Return the probability (`u` × `v`) that class a wins, with κ = `tie`."""
+        """Return the probability (`u` × `v`) that class a wins; `near` explains `u`, `v` and `tie`."""
         x = np.arange(noise.reach + int(u[-1]) + 1)
         return noise.mass(x - u[:, None]) @ noise.below(x[:, None] - v - tie)
 

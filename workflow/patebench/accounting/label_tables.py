@@ -67,12 +67,15 @@ class Cells:
 
     @cached_property
     def _blocks(self) -> tuple[Array, Array, Array]:
-        """Return `low`, `high` and `ratio` with one entry per block, which holds for every cell of the block."""
+        """Return `low`, `high` and `ratio` with one entry per block instead of per cell, valid for all its cells."""
         farthest = np.abs(self.ratio).max(axis=2) * np.array([1, -1, 1, -1])[:, None]
         return self.low.min(axis=2), self.high.max(axis=2), farthest
 
     def worst(self, order: float) -> float:
-        """Return an upper bound on D_α(P ‖ P′) for α = `order` and all counts in the cells."""
+        """Return an upper bound on the Rényi divergence of the outcome, of order `order`, for all counts in the cells.
+
+        The divergence is between the outcomes before and after one vote moves from class a to class b.
+        """
 
         def inner(blocks: NDArray[np.intp]) -> Array:
             return _bound_sums(self.low[:, blocks], self.high[:, blocks], self.ratio[:, blocks], order)
@@ -85,7 +88,11 @@ class Cells:
 
 
 def _bound_sums(low: Array, high: Array, ratio: Array, order: float) -> Array:
-    """Return an upper bound on Σ P·f(r) over the three outcomes, for each cell or block; `excess` computes f(r)."""
+    """Return an upper bound on Σ P·f(r) per cell or block, from bounds `low` and `high` on P, and `ratio` on r.
+
+    The sum is over three outcomes: class a, class b or neither wins. P is the probability of an outcome, r its privacy
+    loss, and f(r) the result of `excess`.
+    """
     # The least of three upper bounds on Σ P·f(r). In the first, every P is at its upper bound. In the other two, P_a or
     # P_b is eliminated by Σ P = 1.
     first, second, above, below = excess(ratio, order)
@@ -165,7 +172,10 @@ def both_signs(t: Array) -> Array:
 
 @cache
 def gaussian() -> Table:
-    """Return bounds on P_a and P_o (see `Table`) for noise N(0, 1): u + v from −22, and u − v from −24 to 24."""
+    """Return bounds on the probability of each outcome of a noisy argmax with noise N(0, 1).
+
+    The table covers u + v from −22, and u − v from −24 to 24, with u and v as in `Table`.
+    """
     # ln P_a is concave. The second derivative of ln P_a along t is Var(S_a/2 − S_b/2 | a wins) − 1/2 ≥ −1/2, with S_a =
     # u + noise and S_b = v + noise. The second derivatives along u and along v are Var(S_a | a wins) − 1 and
     # Var(S_b | a wins) − 1, both from −1 to 0. A quarter of their difference is the derivative of ∂ ln P_a/∂t along w.
@@ -190,7 +200,7 @@ def _density(x: Array) -> Array:
 
 
 def _gaussian_wins(w: Array, t: Array) -> Array:
-    """Return the probability (`w` × `t`) that class a wins with noise N(0, 1), by quadrature."""
+    """Return the probability (`w` × `t`) that class a wins with noise N(0, 1); `Table` defines a, `w` and `t`."""
     # ∫ φ(u)Φ(−v)/2 dw; the omitted part, below u = −20 + t/2, is below 1e-14 of the integral.
     start = w[0] - 0.25 * np.arange(72, 0, -1)
     low, high = np.concatenate([start, w[:-1]]), np.concatenate([start[1:], w[:1], w[1:]])
@@ -211,9 +221,9 @@ def _gaussian_wins(w: Array, t: Array) -> Array:
 
 @cache
 def laplace() -> Table:
-    """Return bounds on P_a and P_o (see `Table`) for Laplace noise of scale 1.
+    """Return bounds on the probability of each outcome of a noisy argmax with Laplace noise of scale 1.
 
-    The table covers u + v from −36, and u − v from −48 to 48.
+    The table covers u + v from −36, and u − v from −48 to 48, with u and v as in `Table`.
     """
     # The slope of ln f is at most 1, and so is the slope of ln P_a in u and in v.
     w = edges(
@@ -253,7 +263,7 @@ def _laplace_below(x: Array) -> Array:
 
 
 def _laplace_wins(w: Array, t: Array) -> Array:
-    """Return the probability (`w` × `t`) that class a wins with Laplace noise of scale 1."""
+    """Return the probability that class a wins with Laplace noise of scale 1; `Table` defines a, `w` and `t`."""
     # ∫_{z > −u} f(z) F(z + t) dz
     c, apart = np.broadcast_arrays(-(w + t) / 2, np.abs(t))
     tie, up, down = np.exp(-apart), np.exp(np.minimum(c, 0)), np.exp(-np.maximum(c, 0))
@@ -275,7 +285,10 @@ def _laplace_wins(w: Array, t: Array) -> Array:
 
 
 def _laplace_tie_density(w: Array, t: Array) -> Array:
-    """Return the density of a tie of a and b: ∫ f(x − u) f(x − v) dx over x > 0, with f(x) = e^{−|x|}/2."""
+    """Return ∫ f(x − u) f(x − v) dx over x > 0, with f(x) = e^{−|x|}/2, `w` = u + v and `t` = u − v.
+
+    This is the density of a tie between classes a and b with Laplace noise (see `Table`).
+    """
     apart = np.abs(t)
     # G = ∫_{z > c} f(z) f(z + |t|) dz with c = −max(u, v)
     c, apart = np.broadcast_arrays(-(w + apart) / 2, apart)
@@ -303,9 +316,9 @@ def _create_table(
     Parameters
     ----------
     w, t : edges of the cells
-    wins, tie_density : (edges of w, edges of t) P_a, and the density of a tie of a and b (`_laplace_tie_density`)
+    wins, tie_density : (edges of w, edges of t) probability P_a that class a wins, and density of a tie of a and b
     limits : limits of `wins` and of `tie_density` as w → ∞
-    corner : (cells of w except the last, edges of t) upper bound on ∂ ln P_a/∂t, used where it is the best one
+    corner : (cells of w except the last, edges of t) upper bound on ∂ ln P_a/∂t, used where it is the smallest one
     bend, slope : upper bounds on the slopes of the hazard f(x)/F(−x) and of ln f
     """
     u, v = (w[:, None] + t) / 2, (w[:, None] - t) / 2
@@ -332,7 +345,7 @@ def _create_table(
 
 
 def cells(table: Table, s: float) -> Cells:
-    """Return bounds on outcome probabilities and privacy losses, from `table`, if one vote is `s` noise scales."""
+    """Return the bounds from `table` on all outcomes, if one vote changes a count by `s` noise scales."""
     low, high = _inner_edges(table.t)
     mirrored = len(table.t) - 1 - high
     towards = np.where(table.t < 0, table.neither_steep, 0.0)
@@ -357,7 +370,7 @@ def _inner_edges(t: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 @lru_cache(maxsize=2)
 def _bound_probabilities(table: Table) -> tuple[Array, Array]:
-    """Return lower and upper bounds on the probabilities that a, b or neither wins: `Cells.low` and `Cells.high`."""
+    """Return lower and upper bounds on the probability of each outcome: the fields `low` and `high` of `Cells`."""
     low, high = _inner_edges(table.t)
     mirrored_low, mirrored_high = (len(table.t) - 1 - index for index in (low, high))
     near, far = np.where(table.t[low] >= 0, (low, high), (high, low))
@@ -367,10 +380,10 @@ def _bound_probabilities(table: Table) -> tuple[Array, Array]:
 
 
 def _integrate_before(slope: Array, table: Table, ends: NDArray[np.intp], length: float) -> Array:
-    """Return upper bounds on ∫ slope dt over the intervals of length `length` that end at the indices `ends` in t.
+    """Return upper bounds on ∫ slope dt over the intervals of length `length` that end at `table.t[ends]`.
 
-    `slope` contains upper bounds on a slope, such as ∂ ln P_a/∂t, (cells of w, values of t). The result is (cells of w,
-    ends).
+    `slope` (cells, values of `table.t`) contains upper bounds on a slope, such as that of the log probability that
+    class a wins. The result is (cells, ends).
     """
     t, (total, inner) = table.t, _integrate_to_edges(slope, table)
     last = np.minimum(np.searchsorted(t, t[ends] - length, side="right") - 1, ends - 1)
@@ -382,9 +395,9 @@ def _integrate_before(slope: Array, table: Table, ends: NDArray[np.intp], length
 
 
 def _integrate_after(slope: Array, table: Table, starts: NDArray[np.intp], length: float) -> Array:
-    """Return upper bounds on ∫ slope dt over the intervals of length `length` that start at the indices `starts` in t.
+    """Return upper bounds on ∫ slope dt over the intervals of length `length` that start at `table.t[starts]`.
 
-    See `_integrate_before`. The result is (cells of w, starts).
+    See `_integrate_before`. The result is (cells, starts).
     """
     t, (total, _) = table.t, _integrate_to_edges(slope, table)
     last = np.maximum(np.searchsorted(t, t[starts] + length, side="left") - 1, starts)
@@ -393,7 +406,7 @@ def _integrate_after(slope: Array, table: Table, starts: NDArray[np.intp], lengt
 
 
 def _integrate_to_edges(slope: Array, table: Table) -> tuple[Array, Array]:
-    """Return upper bounds on ∫ slope dt from the first t to every t, and between adjacent values of t."""
+    """Return upper bounds on ∫ slope dt: from the first of `table.t` to each value, and between adjacent values."""
     step = np.diff(table.t)
     inner = np.minimum(slope[:, :-1], slope[:, 1:] + table.fall * step / 2) * step
     return np.pad(np.cumsum(inner, axis=1), ((0, 0), (1, 0))), inner

@@ -104,13 +104,13 @@ def log_two_outcomes(log_q: ArrayLike, log_r: ArrayLike, log_b: ArrayLike, expon
 
 
 def _two_outcomes_plain(log_q: Array, log_a: Array, log_b: Array, exponent: Array) -> Array:
-    """Compute `log_two_outcomes` from ln A directly, if no power overflows and no probability underflows."""
+    """Return ln((1−q)·Aᵉ + q·Bᵉ) from ln q, ln A, ln B and e; no power may overflow, and no probability underflow."""
     q = np.exp(log_q)
     return np.maximum(np.log1p((1 - q) * np.expm1(exponent * log_a) + q * np.expm1(exponent * log_b)), LEAST)
 
 
 def _two_outcomes_in_log_space(log_q: Array, log_a: Array, log_b: Array, exponent: Array) -> Array:
-    """Compute `log_two_outcomes` from ln A for any arguments, with large terms in log space."""
+    """Return ln((1−q)·Aᵉ + q·Bᵉ) for any ln q, ln A, ln B and e, with large terms in log space."""
     likely = log1mexp(log_q) + log_expm1(exponent * log_a)
     rest = log_q + log_expm1(exponent * log_b)
     return np.maximum(softplus(np.logaddexp(likely, rest)), LEAST)

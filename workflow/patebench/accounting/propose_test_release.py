@@ -81,16 +81,16 @@ class Decision:
         return 1.0 if k is None else _pass_probabilities(self, k)[k] / UNITS
 
     def fulfils(self, units: int, previous_units: int) -> bool:
-        """Return True if condition (*) of the module holds in both directions, for p = `units`/UNITS.
+        """Return True if condition (*) of the module holds in both directions, for p = `units`/UNITS and p′.
 
         p and p′ = `previous_units`/UNITS are the probabilities with which two neighbours release labels. If (*) holds,
-        the Rényi divergence of order α between the two releases is at most R.
+        the Rényi divergence of order α between the two releases is at most `total`.
         """
         one, other = _log_probabilities(units), _log_probabilities(previous_units)
         return max(self._left_side(one, other), self._left_side(other, one)) <= (self.order - 1) * self.total
 
     def _left_side(self, one: tuple[float, float], other: tuple[float, float]) -> float:
-        """Return the left side of (*) times α − 1, rounded up.
+        """Return the left side of condition (*) of the module, times α − 1 and rounded up.
 
         `one` is (ln p, ln(1 − p)), and `other` is (ln p′, ln(1 − p′)).
         """
@@ -100,10 +100,10 @@ class Decision:
         return float(np.logaddexp(nothing, labels + paid)) + _ROUNDING * (sizes + 1)
 
     def curve(self, k: int | None, labels: Array, orders: Array) -> Array:
-        """Return the Rényi divergence (… × orders) of the decision and the labels together.
+        """Return the Rényi divergence (… × orders) of the decision and, if released, the labels together.
 
-        `labels` (… × orders) is the divergence of the labels. `k` is the result of `steps` for the votes, which differs
-        by at most 1 on a neighbour. The divergence is the maximum over these neighbours and both directions.
+        `labels` (… × orders) is the divergence of the labels alone. `k` is the result of `steps` for the votes; on a
+        neighbour, it differs by at most 1. The divergence is the maximum over these neighbours and both directions.
         """
         near = {k} if k is None else {max(k - 1, 0), k, k + 1}
         pairs = [(self.probability(k), self.probability(other)) for other in near]
@@ -113,7 +113,7 @@ class Decision:
 
 @lru_cache(maxsize=256)
 def _pass_probabilities(decision: Decision, largest_k: int) -> tuple[int, ...]:
-    """Return the largest release probabilities p₀, …, p_k that `decision` allows, times UNITS, for k = `largest_k`."""
+    """Return the probabilities p₀, …, p_k of releasing labels if `steps` returns 0, …, k = `largest_k`, times UNITS."""
     result = [math.floor(decision.failure * UNITS)]
     while len(result) <= largest_k:
         result.append(bisect(partial(decision.fulfils, previous_units=result[-1]), result[-1], UNITS))
@@ -126,9 +126,9 @@ def _log_probabilities(units: int) -> tuple[float, float]:
 
 
 def _release_divergence(p: float, q: float, labels: Array, orders: Array) -> Array:
-    """Return the Rényi divergence of two neighbours that release labels with probability `p` and `q`, or nothing.
+    """Return the Rényi divergence of a release that publishes labels with probability `p`, or `q` on the neighbour.
 
-    `labels` (… × orders) is the Rényi divergence of the labels.
+    Otherwise, it publishes nothing. `labels` (… × orders) is the Rényi divergence of the labels.
     """
     if p == q == 1:
         return labels
@@ -143,8 +143,8 @@ def _release_divergence(p: float, q: float, labels: Array, orders: Array) -> Arr
 class WholeAccountant(RenyiAccountant):
     """Rényi accountant of propose-test-release; it uses all of δ for the conversion to ε.
 
-    δ need not also cover the failure probability p₀. For any two neighbours, either the Rényi divergence is at most R
-    (see the module), or both release labels with probability at most p₀. If p₀ exceeds δ, ε is ∞.
+    δ need not also cover the failure probability p₀. For any two neighbours, either the Rényi divergence is at most
+    `Decision.total`, or both release labels with probability at most p₀. If p₀ exceeds δ, ε is ∞.
     """
 
     def remaining_delta(self, delta: float, queries: int) -> float:

@@ -51,14 +51,14 @@ _SMALLEST = 2.0**-900  # minimum step
 
 
 def cost(order: ArrayLike, beta: ArrayLike, noise: ArrayLike, margin: ArrayLike = 0.0) -> Array:
-    """Return an upper bound on the Rényi divergence of releasing the noisy bound f̂; ∞ if α(1−e^{−2β}) ≥ 1.
+    """Return an upper bound on the Rényi divergence of publishing a noisy bound; ∞ if α(1−e^{−2β}) ≥ 1.
 
     Parameters
     ----------
     order : Rényi order α
     beta : β of the smooth sensitivity
-    noise : σ, the noise scale in units of s, where s is 2 plus the smooth sensitivity in grid steps
-    margin : upward shift of f̂ in units of the noise scale, which makes f̂ unlikely to be too small
+    noise : σ; the noise scale is σ·(S + 2), with S the smooth sensitivity in grid steps
+    margin : upward shift of the noisy bound in units of the noise scale, which makes it unlikely to be too small
     """
     order, noise, margin = (np.asarray(value, dtype=np.float64) for value in (order, noise, margin))
     beta = np.asarray(beta, dtype=np.float64) + _SLACK
@@ -69,9 +69,9 @@ def cost(order: ArrayLike, beta: ArrayLike, noise: ArrayLike, margin: ArrayLike 
 
 
 def _gaussian_divergence(order: Array, b: Array, noise: Array, margin: Array) -> Array:
-    """Return an upper bound on the Rényi divergence between the noisy bounds f̂ of two neighbours, with Gaussian noise.
+    """Return an upper bound on the Rényi divergence of two neighbours' data-dependent bounds with Gaussian noise.
 
-    On the second neighbour, the noise scale is eᵇ times that on the first. The other parameters are those of `cost`.
+    The noise scale of the second neighbour is e^`b` times that of the first. For the other parameters, see `cost`.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         change = order * np.expm1(2 * b)
@@ -99,15 +99,15 @@ def margin(failure: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """Parameters of the release of a data-dependent Rényi bound f with noise; the released number is f̂.
+    """Parameters of the noise that makes a data-dependent Rényi bound publishable.
 
     Parameters
     ----------
     order : Rényi order α of the bound
     beta : β of the smooth sensitivity
-    noise : σ, the noise scale in units of the smooth sensitivity plus two grid steps
-    failure : probability δ′ that the noise makes f̂ too small
-    step : step Δ of the grid on which f̂ lies
+    noise : σ; the noise scale is σ·(smooth sensitivity + 2·`step`)
+    failure : probability δ′ that the noisy bound is too small
+    step : step Δ of the grid to which the noisy bound is rounded
     """
 
     order: float
@@ -118,22 +118,22 @@ class Design:
 
     @property
     def cost(self) -> float:
-        """Return the Rényi divergence of releasing f̂ alone, without the labels, at the order of the bound."""
+        """Return the Rényi divergence of publishing a noisy bound, without labels, at the order of the bound."""
         return float(self.curve(np.array([self.order]))[0])
 
     def curve(self, orders: Array) -> Array:
-        """Return the Rényi divergence of releasing f̂ alone, without the labels, at each order; ∞ at high orders."""
+        """Return the Rényi divergence of publishing a noisy data-dependent bound without labels; ∞ at high orders."""
         return cost(orders, self.beta, self.noise, margin(self.failure) + 1 / self.noise)
 
     def scale(self, sensitivity: float) -> float:
-        """Return the noise scale in grid steps, if the smooth sensitivity of f is `sensitivity`."""
+        """Return the noise scale in grid steps for a data-dependent bound of smooth sensitivity `sensitivity`."""
         return self.noise * (sensitivity / self.step + 2)
 
     def release(self, value: float, sensitivity: float, ceiling: float, source: Source) -> float:
-        """Draw the noisy bound f̂ for the bound f = `value`, with noise from `source`, clipped to [0, `ceiling`].
+        """Return the data-dependent bound `value` plus a shift and noise from `source`, clipped to [0, `ceiling`].
 
-        `sensitivity` is the smooth sensitivity of f, and `ceiling` is the worst case of f. Noise from a seeded source
-        is continuous and rounded: it is meant to be reproducible, not private.
+        `sensitivity` is the smooth sensitivity of the bound, and `ceiling` is its worst case. Noise from a seeded
+        source is continuous and rounded: it is meant to be reproducible, not private.
         """
         if not np.isfinite(ceiling):
             return np.inf
@@ -141,9 +141,9 @@ class Design:
         return self.at(value, sensitivity, ceiling, int(np.rint(noise)))
 
     def at(self, value: float, sensitivity: float, ceiling: float, draw: int = 0) -> float:
-        """Return the noisy bound f̂ for a noise of `draw` grid steps; 0 gives the median of f̂.
+        """Return the data-dependent bound `value` plus a shift and `draw` grid steps of noise, from 0 to `ceiling`.
 
-        The other arguments are those of `release`.
+        With a `draw` of 0, this is the median of the noisy bound. For the other parameters, see `release`.
         """
         if not np.isfinite(ceiling):
             return np.inf
@@ -153,7 +153,7 @@ class Design:
         return min(min(max(point, 0), last) * self.step, ceiling)
 
     def epsilon(self, how: Conversion, released: float, delta: float) -> float:
-        """Return the ε at `delta` of releasing the labels and f̂ = `released` together, by the conversion `how`."""
+        """Return the ε at `delta` of publishing the labels and the noisy bound `released`, by the conversion `how`."""
         total = np.array([released + self.cost])
         return float(conversion.convert(how, np.array([self.order]), total, delta - self.failure)[0])
 
@@ -161,11 +161,11 @@ class Design:
 def best_design(curve: Array, local: Array, ceiling: Array, delta: float) -> Design:
     """Return the noise parameters for which the median of the noisy bound gives the least ε at `delta`.
 
-    If the arguments are computed from `profile` instead of the votes, the noise parameters are public.
+    If the arguments are computed from artificial counts (`profile`) instead of the votes, the result is public.
 
     Parameters
     ----------
-    curve : (orders,) data-dependent bound at `ORDERS`
+    curve : (orders,) data-dependent Rényi bound at `ORDERS`
     local : (distances, orders) local sensitivity of the data-dependent bound, for d = 0, 1, … changed votes per query
     ceiling : (orders,) worst case of the data-dependent bound
     """
@@ -218,15 +218,15 @@ _CELLS_PER_HOUR = 2e10
 
 @dataclass(frozen=True)
 class SanitisingNoise:
-    """Source of the noise in a sanitised bound.
+    """Noise for sanitised bounds, which are data-dependent bounds plus noise.
 
     Parameters
     ----------
-    source : function of T that returns the noise source of the bound on the first T queries
-    secret : True if the noise cannot be drawn again, so that the bound may be published
-    record_cost : function that is called before the noise is drawn, to record the cost of the release, for example in
-        a ledger. Arguments: T, and the cost as worst-case Rényi divergences at `conversion.ORDERS`. An exception
-        prevents the draw
+    source : function of T that returns the source of the noise for the bound on the first T queries
+    secret : True if nobody can draw the same noise again, so that the bound may be published
+    record_cost : function that is called before the noise is drawn, to record the cost of publishing the bound, for
+        example in a ledger. Arguments: T, and the cost as worst-case Rényi divergences at `conversion.ORDERS`. If it
+        raises an exception, no noise is drawn
     """
 
     source: Callable[[int], Source]
@@ -246,16 +246,17 @@ def seeded(seed: int, *names: str | int) -> SanitisingNoise:
 def accountants(
     votes: Votes, per_query: PerQuery, worst: Callable[[Array], Array], theorem: str, noise: SanitisingNoise
 ) -> list[Accountant]:
-    """Return the sanitised accountant of a mechanism, and a variant with noise parameters optimised on `votes`.
+    """Return two accountants that compute ε from a data-dependent bound plus noise.
 
-    The list is empty if computing the smooth sensitivity would take more than an hour. The decision leaks nothing, as
-    it depends only on the numbers of queries, classes and teachers, which are public.
+    The ε of the first may be published if `noise` is secret. The second, for comparison, has noise parameters optimised
+    on `votes`. The list is empty if computing the smooth sensitivity would take more than an hour, which depends only
+    on public numbers.
 
     Parameters
     ----------
     per_query, theorem : data-dependent theorem, and its citation
     worst : data-independent Rényi curve of one query, which `per_query` never exceeds
-    noise : noise of the sanitised bound
+    noise : noise of the first accountant
     """
     if (hours := smooth.work(votes.queries, votes.classes, votes.teachers) / _CELLS_PER_HOUR) > 1:
         log.warning("no sanitised bound is stated: computing the smooth sensitivity would take about %.0f hours", hours)
@@ -301,7 +302,7 @@ class _ReleasingAccountant(Accountant):
 
     @abstractmethod
     def _design_and_draw(self, queries: Sequence[int], delta: float) -> list[tuple[Design, float]]:
-        """Return a pair per T in `queries`: noise parameters, and the noisy bound f̂ of the first T queries."""
+        """Return a pair for each T in `queries`: the noise parameters, and the noisy bound on the first T queries."""
 
     def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
         wanted = check_queries(queries, len(self.counts))
@@ -329,8 +330,8 @@ class SanitisedAccountant(_ReleasingAccountant):
     """Accountant of sanitised bounds: it adds noise to a data-dependent bound, so that ε may be published.
 
     The noise parameters are optimised for the artificial counts of `profile`, so they do not depend on the votes. For
-    each T, one noisy bound gives ε by the classic and by the tight conversion, which may be published together. With
-    seeded noise, ε must not be published.
+    each number of queries, one noisy bound gives ε by the classic and by the tight conversion. Both may be published,
+    except with seeded noise.
     """
 
     noise: SanitisingNoise
@@ -363,10 +364,10 @@ class SanitisedAccountant(_ReleasingAccountant):
 
 @dataclass(frozen=True, kw_only=True)
 class OptimisedAccountant(_ReleasingAccountant):
-    """Accountant of noisy bounds with noise parameters optimised for the real votes, as in Scalable PATE.
+    """Accountant of sanitised bounds whose noise parameters are optimised for the real votes, as in Scalable PATE.
 
-    It computes ε from the median of the noisy bound instead of a draw. The parameters and the median depend on the
-    votes, so this ε must not be published. It shows how much the choice of the parameters can gain.
+    It computes ε from the median of the noisy bound, without drawing noise. The parameters and the median depend on the
+    votes, so this ε must not be published. It shows how far a better choice of the parameters could reduce ε.
     """
 
     def _design_and_draw(self, queries: Sequence[int], delta: float) -> list[tuple[Design, float]]:

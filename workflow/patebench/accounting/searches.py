@@ -83,8 +83,7 @@ def edge(
     cost : monotone function of the noise parameter, such as ε
     budget : upper limit of the cost
     low, high : ends of the searched range
-    guess : approximate result, if known. If it is within 1 % of the result, the search needs fewer evaluations of
-        `cost`; otherwise, it needs two more
+    guess : approximate result, if known; the search is faster if it is within 1 % of the result
     near : relative tolerance of the result
 
     Raises
@@ -116,7 +115,8 @@ def edge(
 def _find_crossing(cost: Callable[[float], float], budget: float, ends: dict[float, float], near: float) -> float:
     """Return the value between the two keys of `ends` at which `cost` is largest but at most `budget`.
 
-    `ends` maps values to costs: first a value whose cost is at most `budget`, then one whose cost exceeds it.
+    `ends` maps values to costs: first a value whose cost is at most `budget`, then one whose cost exceeds it. `near` is
+    the relative tolerance of the result.
     """
     from scipy.optimize import toms748
 

@@ -41,8 +41,8 @@ _ROUNDING = 1e-12  # error of f per query, relative to the data-independent boun
 class PerQuery:
     """Data-dependent theorem: a bound on the Rényi divergence of a query as a function of its counts.
 
-    The theorem must satisfy conditions (1) and (2) of the module. q bounds the probability that the label is not the
-    plurality from above.
+    The bound is computed from q, an upper bound on the probability that the label is not the plurality. The theorem
+    must satisfy conditions (1) and (2) of the module.
     """
 
     log_q: Callable[[NDArray[Any]], Array]  #: counts (queries × classes), integer or not → ln q per query
@@ -58,8 +58,8 @@ class Steps:
     """Table of how much one changed vote can change the Rényi bound on a query.
 
     The nodes of the table are histograms in which the plurality leads every other class by g votes, with g from 0 to
-    the number of teachers. Between nodes, values are interpolated linearly. The table does not depend on the votes. At
-    orders where the data-independent bound is ∞, it has no meaning, as there is no bound to release.
+    the number of teachers. Between nodes, values are interpolated linearly. The table does not depend on the votes. Its
+    values have no meaning at orders where the data-independent bound is ∞.
     """
 
     log_q: Array  #: ln q at the nodes, decreasing
@@ -90,18 +90,18 @@ class Steps:
     def position(self, histograms: Array) -> Array:
         """Return the position in this table of each of `histograms` (… × classes), as a fractional index (…).
 
-        Each entry of the table belongs to a value of q, which bounds the probability that the plurality does not win.
-        If the q of a histogram lies between two entries, its index is interpolated linearly in ln q.
+        Each entry of the table belongs to a value of q, an upper bound on the probability that the plurality does not
+        win. If the q of a histogram lies between two entries, its index is interpolated linearly in ln q.
         """
         log_q = self.per_query.log_q(histograms.reshape(-1, histograms.shape[-1])).reshape(histograms.shape[:-1])
         return np.interp(-log_q, -self.log_q, np.arange(len(self.log_q), dtype=np.float64))
 
 
 def local(steps: Steps, counts: Counts) -> Array:
-    """Return upper bounds on the local sensitivity of the Rényi bound on all queries, (distances × orders).
+    """Return upper bounds on the local sensitivity of the total Rényi bound on all queries, (distances × orders).
 
-    Row d is Σ_i U_i(d) over queries i (see the module). It bounds the local sensitivity at all counts that differ from
-    `counts` by at most d votes per query. The last row bounds it at any counts.
+    Row d bounds the local sensitivity at all counts that differ from `counts` by at most d votes per query. The last
+    row bounds it at any counts.
     """
     distances = np.arange(min(steps.teachers, _DISTANCES))
     total = np.zeros((len(distances) + 1, len(steps.peak)))
@@ -118,16 +118,16 @@ def local(steps: Steps, counts: Counts) -> Array:
 
 
 def work(queries: int, classes: int, teachers: int) -> float:
-    """Return queries × distances × classes, an upper bound on the work of `local`; repeated counts reduce the work."""
+    """Return an upper bound on the number of operations in `local`: queries × classes × numbers of changed votes."""
     return float(queries) * classes * min(teachers, _DISTANCES)
 
 
 def smooth(local: Array, beta: Array | float) -> Array:
     """Return the β-smooth sensitivity per order: the maximum of e^{−βd}·local[d] over distances d.
 
-    `local` (distances × orders) is the result of the function `local`; `beta` is one number, or one per order.
-    The result is at least 10⁻¹² times the last row of `local`, which bounds the local sensitivity for any votes. So the
-    result is not 0 for some votes and positive for others.
+    `local` (distances × orders) is the result of the function `local`; `beta` is one number, or one per order. The
+    result is at least 10⁻¹² times the last row of `local`, which bounds the local sensitivity for any votes, so it is
+    not 0 for some votes and positive for others.
     """
     distances = np.arange(len(local), dtype=np.float64)
     discounted = np.exp(-np.multiply.outer(distances, beta)).reshape(len(local), -1) * local
@@ -135,7 +135,7 @@ def smooth(local: Array, beta: Array | float) -> Array:
 
 
 def _bound_positions(steps: Steps, ordered: Counts, distances: NDArray[np.intp]) -> tuple[Array, Array]:
-    """Return the least and the greatest table position at distance d, two arrays (queries × distances).
+    """Return the least and the greatest position in the table `steps`, two arrays (queries × distances).
 
     Take any two adjacent histograms, at least one of them within d changed votes of the counts of the query. The
     position (`Steps.position`) of the histogram with the smaller q is in the range between the two results.
@@ -152,7 +152,7 @@ def _bound_positions(steps: Steps, ordered: Counts, distances: NDArray[np.intp])
 
 
 def _move_towards_tie(ordered: Counts, distances: NDArray[np.intp]) -> Array:
-    """Return the counts after d votes have moved from the plurality to the runner-up, at most until they tie.
+    """Return the counts after `distances` votes have moved from the plurality to the runner-up, at most to a tie.
 
     The result is (queries × distances × classes).
     """
@@ -164,7 +164,7 @@ def _move_towards_tie(ordered: Counts, distances: NDArray[np.intp]) -> Array:
 
 
 def _move_towards_unanimity(ordered: Counts, distances: NDArray[np.intp]) -> Array:
-    """Return the counts after d votes have moved to the plurality, always from the largest of the other classes.
+    """Return the counts after `distances` votes have moved to the plurality, always from the largest other class.
 
     Fractions of votes are moved too. The result is (queries × distances × classes).
     """

@@ -39,10 +39,9 @@ _LARGEST, _MOST = 300.0, 1e150
 def laplace(threshold_scale: float, test_scale: float, queries: int, cutoff: int, orders: Array) -> Array:
     """Return a Rényi bound, at each order, on the sparse vector technique with Laplace noise.
 
-    At most `queries` scores are tested, until `cutoff` tests fail. The threshold has noise of scale b₁ =
-    `threshold_scale`, and each score has noise of scale b₂ = `test_scale`. The theorem of the module is used with the
-    constant B = 0. The limit at α = ∞ is the standard pure bound 1/b₁ + 2c/b₂, where c is the largest possible number
-    of failures.
+    Testing stops after `queries` scores, or earlier after `cutoff` failed tests. The threshold has noise of scale b₁ =
+    `threshold_scale`, and each score has noise of scale b₂ = `test_scale`. The limit at α = ∞ is the standard pure
+    bound 1/b₁ + 2c/b₂, where c is the largest possible number of failed tests.
     Proof: docs/explanation/proofs-composition.md, "The sparse vector technique with Laplace noise".
     """
     eta, failures = 2 / test_scale, min(cutoff, queries)
@@ -55,10 +54,10 @@ def laplace(threshold_scale: float, test_scale: float, queries: int, cutoff: int
 def gaussian(threshold_sigma: float, test_sigma: float, queries: int, cutoff: int, orders: Array) -> Array:
     """Return a Rényi bound, at each order, on the sparse vector technique with Gaussian noise.
 
-    At most `queries` scores are tested, until `cutoff` tests fail. The threshold has noise of scale `threshold_sigma`,
-    and each score has noise of scale `test_sigma`. The theorem of the module holds for many pairs of constants K and B;
-    each order uses the pair with the smallest bound. The result is ∞ at orders α where the Rényi divergence of a single
-    test is 300/(α − 1) or more.
+    Testing stops after `queries` scores, or earlier after `cutoff` failed tests. The threshold has noise of scale
+    `threshold_sigma`, and each score has noise of scale `test_sigma`. The module's theorem has two free constants; each
+    order uses those with the smallest bound. The result is ∞ at orders α where the Rényi divergence of a single test is
+    300/(α − 1) or more.
     """
     shift, result = 2 / test_sigma, np.full(orders.shape, np.inf)
     tried = orders * (orders - 1) * shift * shift / 2 < _LARGEST
@@ -77,7 +76,7 @@ def gaussian(threshold_sigma: float, test_sigma: float, queries: int, cutoff: in
 
 @cache
 def _gaussian_constants(shift: float, orders: tuple[float, ...]) -> tuple[Array, Array]:
-    """Return ln K and ln B for several pairs of constants K and B that satisfy (*) of the module, (orders × pairs).
+    """Return ln K and ln B for several pairs of constants that satisfy inequality (*) of the module, (orders × pairs).
 
     They hold for test noise ν ~ N(0, 1) and u′ = Pr[ν ≤ x − `shift`] in (*).
     """

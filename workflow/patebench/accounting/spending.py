@@ -43,7 +43,10 @@ class Spending:
 
 
 def together(spendings: Iterable[Spending]) -> tuple[Array, float]:
-    """Return the total cost of all draws, rounded up: divergences at `conversion.ORDERS`, and failure probability."""
+    """Return the total cost of `spendings`, rounded up: divergences at `conversion.ORDERS`, and failure probability.
+
+    Costs of disjoint teachers of one partition do not add up.
+    """
     by_partition: dict[str, list[Spending]] = {}
     for draw in spendings:
         by_partition.setdefault(draw.partition, []).append(draw)
@@ -86,7 +89,7 @@ def keeps(spendings: Sequence[Spending], epsilon: float, delta: float, order: fl
 
 
 def best_order(spendings: Sequence[Spending], epsilon: float, delta: float) -> float:
-    """Return the order in `conversion.ORDERS` at which the draws use the smallest share of the budget (ε, δ)."""
+    """Return the order in `conversion.ORDERS` at which `spendings` use the smallest share of the budget (ε, δ)."""
     divergences, failure = together(spendings)
     orders = conversion.ORDERS
     with np.errstate(divide="ignore", invalid="ignore"):

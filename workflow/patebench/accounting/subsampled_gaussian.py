@@ -65,7 +65,7 @@ class SubsampledGaussian:
         return epsilon_together([self], delta)
 
     def bound(self, delta: float) -> Bound:
-        """Return the result of `epsilon` as a bound record, with its δ and theorem; it is marked as not publishable."""
+        """Return ε at `delta` of all steps together as a bound record, which is marked as not publishable."""
         return bound_together([self], delta)
 
 
@@ -103,14 +103,14 @@ def epsilon_together(kinds: Sequence[SubsampledGaussian], delta: float) -> float
 
 
 def _amplified(kinds: Sequence[SubsampledGaussian]) -> bool:
-    """Return True if ε is computed with amplification by sampling, which needs noise of at least `_LEAST_NOISE`."""
+    """Return True if ε is computed with amplification by sampling, which needs noise multipliers ≥ `_LEAST_NOISE`."""
     return any(kind.rate < 1 for kind in kinds) and all(kind.noise >= _LEAST_NOISE for kind in kinds)
 
 
 def bound_together(kinds: Sequence[SubsampledGaussian], delta: float) -> Bound:
     """Return the result of `epsilon_together` as a bound record, whose field `queries` is the number of all steps.
 
-    The bound is marked as not publishable, since the noise of the steps is seeded.
+    The record is marked as not publishable, since the noise of the steps is seeded.
     """
     accountant, label, source = _PLD if _amplified(kinds) else _GDP
     return Bound(

@@ -96,7 +96,7 @@ class WeightedVotes:
         return np.stack(columns, axis=1)
 
     def at(self, queries: slice | NDArray[np.integer]) -> Self:
-        """Return the votes on `queries`, which are a slice or indices in the wanted order."""
+        """Return the votes on `queries`, in the order of `queries`, which are a slice or indices."""
         return replace(self, weights=self.weights[:, queries])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -106,7 +106,7 @@ class WeightedVotes:
 
 
 def quantised(vectors: NDArray[np.floating]) -> NDArray[np.int16]:
-    """Return `vectors`, of L2 norm at most 1, as integers in units of 1/UNIT, rounded towards 0: no norm grows."""
+    """Return `vectors`, of L2 norm at most 1, as integers in units of 1/UNIT, rounded so that no norm grows."""
     return np.trunc(np.asarray(vectors, dtype=np.float64) * UNIT).astype(np.int16)
 
 
@@ -153,7 +153,7 @@ class Votes:
 
     @classmethod
     def from_weights(cls, weighted: WeightedVotes, teachers: int, classes: int) -> "Votes":
-        """Create votes from weighted votes of `teachers` teachers; one without a row abstains on all queries."""
+        """Create votes from weighted votes of `teachers` teachers; a teacher without a row abstains on all queries."""
         if len(weighted.teachers) and not 0 <= weighted.teachers.min() <= weighted.teachers.max() < teachers:
             raise PatebenchError(f"teacher numbers of weighted votes must be from 0 to {teachers - 1}")
         return cls(weighted.table(classes), electorate=teachers, weighted=weighted)
@@ -178,7 +178,7 @@ class Votes:
         return cls(np.asarray(counts, dtype=np.int64))
 
     def at(self, queries: slice | NDArray[np.integer]) -> "Votes":
-        """Return the votes on `queries`, which are a slice or indices in the wanted order, as one round."""
+        """Return the votes on `queries` as one round, in the order of `queries`, which are a slice or indices."""
         matrix = None if self.matrix is None else self.matrix[:, queries]
         predictions = None if self.predictions is None else self.predictions[queries]
         weighted = None if self.weighted is None else self.weighted.at(queries)
@@ -336,10 +336,9 @@ def capped(
 ) -> NDArray[np.integer]:
     """Return `votes` with only the first `most` votes of each teacher per round; all other entries are abstentions.
 
-    In a round of T queries, the order of teacher i's votes starts at query i mod T and wraps around. So different
-    teachers start at different queries, and all queries keep about equally many votes. Abstentions do not count towards
-    `most`. Each row of the result depends only on the same row of `votes` and its index i, so neighbours still differ
-    in one row.
+    In a round of T queries, the order of teacher i's votes starts at query i mod T and wraps around, so that all
+    queries keep about equally many votes. Abstentions do not count towards `most`. Each row of the result depends only
+    on the same row of `votes` and its index i, so neighbours still differ in one row.
 
     Parameters
     ----------
