@@ -184,7 +184,7 @@ class ExactDivergence:
     - Direction 0: D_α(labels on the votes ‖ labels on the neighbour), which the theorems of PATE bound.
     - Direction 1: D_α(labels on the neighbour ‖ labels on the votes).
 
-    Results are the same to the last bit for any number of processes.
+    Results do not depend on the number of processes.
 
     Parameters
     ----------

@@ -96,7 +96,7 @@ class OrderSearch:
 
         The search starts from the orders in the mask `wanted`. Return the divergences of the first T queries (2 forms ×
         stops × `ORDERS`; see `ExactDivergence`), and a mask (stops × `ORDERS`) of the orders at which they were
-        computed. The divergences at other orders are ∞.
+        computed; they are ∞ at other orders.
         """
         forms, known = np.full((2, *wanted.shape), np.inf), np.zeros_like(wanted)
         for _ in range(_TURNS):
@@ -205,10 +205,10 @@ def _find_minima(forms: Array, delta: float) -> Iterator[tuple[int, int, Array]]
 
 
 def _compute_coarse_divergences(divergence: ExactDivergence, queries: Integers, delta: float) -> Array:
-    """Return the divergences at the orders `COARSE` of the first T queries, for each T in `queries`.
+    """Return the divergences of the first T queries at the orders `COARSE`, for each T in `queries`.
 
-    The result is (2 forms × numbers T × orders); see `ExactDivergence`. High orders at which ε at `delta` cannot be
-    least are not computed; the divergences there are ∞.
+    The result is (2 forms × numbers T × orders); see `ExactDivergence`. High orders at which ε cannot be least are not
+    computed; the divergences there are ∞.
     """
     divergences = np.full((2, len(queries), len(COARSE)), np.inf)
     remaining = np.arange(len(queries))

@@ -67,7 +67,7 @@ def _bound_gaussian_tail(s: float, order: float, reach: float) -> tuple[float, f
     """Return two bounds on the contribution of Gaussian noise beyond `reach` to the divergence of one label.
 
     Let D be the Rényi divergence of order α = `order`. The bounds are on the contribution to (e^{(α−1)D} − 1) /
-    (α(α−1)s²/2). One vote changes a count by `s` noise scales; `reach` is in noise scales.
+    (α(α−1)s²/2). One vote changes a count by `s`; `s` and `reach` are in noise scales.
 
     Returns
     -------

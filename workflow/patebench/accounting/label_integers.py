@@ -131,8 +131,8 @@ def _cells(noise: IntegerDistribution, w: Array, t: Array, out: float, scale: fl
 def near(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> Cells:
     """Return bounds on the probabilities that class a, class b or neither wins, in cells of u + v and of u − v.
 
-    `gaussian` defines u and v. `w` and `t` are the edges of the cells; the last cells in u + v are unbounded. If a and
-    b both beat all others, a wins if u + its noise is at least v + the noise of b + `tie`, where `tie` is 0 or 1.
+    `gaussian` defines u and v. `w` and `t` are the edges of the cells; the last cells in u + v are unbounded. Class a
+    is ahead of b if u + noise ≥ v + noise + `tie`, where `tie` is 0 or 1.
     """
     # As u and v are integers, u + v and u − v are both even or both odd. At each end of a cell of t, the bound is
     # therefore the weaker of two bounds: at the outermost even t and at the outermost odd t.
@@ -173,7 +173,7 @@ class _WinBounds:
 
     @staticmethod
     def _compute_block(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> tuple[Array, Array, Array]:
-        """Return bounds for the outcome that class a wins: `low`, `high` on its probability, `ratio` on its loss.
+        """Return bounds if class a wins: `low` and `high` on the probability, and `ratio` on the privacy loss.
 
         All three are (cells of u + v with edges `w`, values `t` of u − v). For u, v and `tie`, see `near`.
         """

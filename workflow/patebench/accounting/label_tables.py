@@ -28,7 +28,7 @@ _ROWS, _COLUMNS = 3, 3  # cells per block
 
 
 def excess(ratio: Array, order: float) -> Array:
-    """Return f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1) ≥ 0 for each `ratio` r, at most a relative 1e-4 too large.
+    """Return f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1) ≥ 0 for each `ratio` r, rounded up by at most a relative 1e-4.
 
     α is `order`. The divergence of P from Q is ln(1 + Σ P·f(r))/(α − 1) with r = ln P − ln Q.
     """
@@ -72,10 +72,7 @@ class Cells:
         return self.low.min(axis=2), self.high.max(axis=2), farthest
 
     def worst(self, order: float) -> float:
-        """Return an upper bound on the Rényi divergence of the outcome, of order `order`, for all counts in the cells.
-
-        The divergence is between the outcomes before and after one vote moves from class a to class b.
-        """
+        """Return an upper bound on D_α(P ‖ P′) of `Cells`, for α = `order` and all counts in the cells."""
 
         def inner(blocks: NDArray[np.intp]) -> Array:
             return _bound_sums(self.low[:, blocks], self.high[:, blocks], self.ratio[:, blocks], order)
@@ -91,7 +88,7 @@ def _bound_sums(low: Array, high: Array, ratio: Array, order: float) -> Array:
     """Return an upper bound on Σ P·f(r) per cell or block, from bounds `low` and `high` on P, and `ratio` on r.
 
     The sum is over three outcomes: class a, class b or neither wins. P is the probability of an outcome, r its privacy
-    loss, and f(r) the result of `excess`.
+    loss, and f(r) the `excess` of r.
     """
     # The least of three upper bounds on Σ P·f(r). In the first, every P is at its upper bound. In the other two, P_a or
     # P_b is eliminated by Σ P = 1.
@@ -285,9 +282,9 @@ def _laplace_wins(w: Array, t: Array) -> Array:
 
 
 def _laplace_tie_density(w: Array, t: Array) -> Array:
-    """Return ∫ f(x − u) f(x − v) dx over x > 0, with f(x) = e^{−|x|}/2, `w` = u + v and `t` = u − v.
+    """Return the density of a tie of classes a and b: ∫ f(x − u) f(x − v) dx over x > 0, with f(x) = e^{−|x|}/2.
 
-    This is the density of a tie between classes a and b with Laplace noise (see `Table`).
+    `Table` defines u, v, `w` and `t`.
     """
     apart = np.abs(t)
     # G = ∫_{z > c} f(z) f(z + |t|) dz with c = −max(u, v)

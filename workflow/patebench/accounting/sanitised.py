@@ -141,10 +141,7 @@ class Design:
         return self.at(value, sensitivity, ceiling, int(np.rint(noise)))
 
     def at(self, value: float, sensitivity: float, ceiling: float, draw: int = 0) -> float:
-        """Return the data-dependent bound `value` plus a shift and `draw` grid steps of noise, from 0 to `ceiling`.
-
-        With a `draw` of 0, this is the median of the noisy bound. For the other parameters, see `release`.
-        """
+        """Return the result of `release` if the noise is `draw` grid steps; a `draw` of 0 gives the median."""
         if not np.isfinite(ceiling):
             return np.inf
         shift = math.ceil((sensitivity / self.step + 2) * (1 + self.noise * margin(self.failure)))
@@ -367,7 +364,7 @@ class OptimisedAccountant(_ReleasingAccountant):
     """Accountant of sanitised bounds whose noise parameters are optimised for the real votes, as in Scalable PATE.
 
     It computes ε from the median of the noisy bound, without drawing noise. The parameters and the median depend on the
-    votes, so this ε must not be published. It shows how far a better choice of the parameters could reduce ε.
+    votes, so this ε must not be published. It shows how far better parameters could reduce ε.
     """
 
     def _design_and_draw(self, queries: Sequence[int], delta: float) -> list[tuple[Design, float]]:

@@ -45,7 +45,7 @@ def bisect(
 
     Parameters
     ----------
-    holds : function of a value that returns True if the condition holds
+    holds : condition on a value
     safe, unsafe : values at which `holds` is true and false; neither is evaluated
     halve : function that returns a value between two others
     near : relative tolerance

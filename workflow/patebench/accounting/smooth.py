@@ -41,8 +41,8 @@ _ROUNDING = 1e-12  # error of f per query, relative to the data-independent boun
 class PerQuery:
     """Data-dependent theorem: a bound on the Rényi divergence of a query as a function of its counts.
 
-    The bound is computed from q, an upper bound on the probability that the label is not the plurality. The theorem
-    must satisfy conditions (1) and (2) of the module.
+    It is a function of q, an upper bound on the probability that the label is not the plurality. The theorem must
+    satisfy conditions (1) and (2) of the module.
     """
 
     log_q: Callable[[NDArray[Any]], Array]  #: counts (queries × classes), integer or not → ln q per query

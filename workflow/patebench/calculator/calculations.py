@@ -42,7 +42,7 @@ class Calibration:
     solved : name of the computed value: "queries" or a noise parameter
     bounds : all worst-case bounds on ε, smallest first
     classes, teachers : numbers of classes and teachers, if given
-    release : True if `bounds` are valid for discrete noise, False if they are valid for continuous noise
+    release : True if `bounds` are valid for discrete noise, False for continuous noise
     released : smallest worst-case bound that is valid for discrete noise, that is, the ε to publish with released
         labels; None if the mechanism has no discrete form, or if δ is not below 1/`teachers`
     """
@@ -267,7 +267,7 @@ class Account:
     ----------
     mechanism, parameters : name and parameters of the mechanism
     bounds : bounds on the ε at `delta` for the labels of the first `queries` queries
-    release : True if `bounds` are valid for discrete noise, False if they are valid for continuous noise
+    release : True if `bounds` are valid for discrete noise, False for continuous noise
     released : smallest worst-case bound that is valid for discrete noise, that is, the ε to publish with released
         labels; None if the mechanism has no discrete form, if δ is not below 1/`teachers`, or if ε protects only the
         label of a record
@@ -317,8 +317,8 @@ def epsilon(
     queries
         Number of queries, counted from the first one. Default: all queries in `votes`.
     noise
-        Noise for sanitised bounds, which are data-dependent bounds plus noise. With `noise`, sanitised bounds are drawn
-        and returned too. Each call draws new ones, and publishing them costs privacy. Not allowed with `release`.
+        Noise for sanitised bounds, which are data-dependent bounds plus noise. With `noise`, each call also draws and
+        returns such bounds, and publishing them costs privacy. Not allowed with `release`.
     release
         Return the bounds for labels drawn with discrete noise instead of continuous noise.
     publishable

@@ -143,9 +143,9 @@ def _to_publish(result: Account | Calibration) -> str:
 
 
 def _advice(bounds: Sequence[Bound]) -> list[str]:
-    """Return sentences of advice on how to publish `bounds`, empty if every bound may be published as it is.
+    """Return sentences of advice on sanitised bounds, and on bounds that must not be published.
 
-    They concern sanitised bounds, and bounds that must not be published.
+    The list is empty if `bounds` contain neither.
     """
     sentences = []
     if drawn := [bound for bound in bounds if bound.publishable and bound.kind is Kind.SANITISED]:

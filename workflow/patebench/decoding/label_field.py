@@ -28,12 +28,12 @@ _LABELINGS, _STEPS = 128, 24
 
 
 def read(log_likelihood: Array, clusters: QueryClusters) -> tuple[Integers, Array]:
-    """Return the most probable labels of all queries jointly (queries,), and ln Pr[label | table] (queries, classes).
+    """Return the most probable joint labels of all queries (queries,), and ln Pr[label | table] (queries, classes).
 
     `log_likelihood` (queries, classes) is ln Pr[row of the table | label of the query]. `clusters` contains the sizes
-    and the nearness of the clusters that the queries represent. Pr[label | table] is a mean over all pairs of values of
-    β and ρ, the parameters of the prior. The mean is weighted by the likelihood of the table. The joint labels are the
-    most probable ones found for the most likely β and ρ. So they may differ from the labels with the largest
+    and the nearness of the clusters that the queries represent. The prior of the labels has two parameters, β and ρ.
+    Pr[label | table] is a mean over all their tried values, weighted by the likelihood of the table. The joint labels
+    are the most probable ones found for the most likely β and ρ, so they may differ from the labels with the largest
     Pr[label | table].
     """
     rng = np.random.default_rng(0)
@@ -47,9 +47,9 @@ def read(log_likelihood: Array, clusters: QueryClusters) -> tuple[Integers, Arra
 class _Labelings:
     """Weighted samples of labelings from several posteriors, one per prior, by sequential Monte Carlo.
 
-    A labeling is one label for each query. A prior is called field, and is given by one pair of values of β and ρ. The
-    posterior of each field is represented by `_LABELINGS` labelings. The axis "labelings" of an array contains the
-    labelings of field 0, then those of field 1, and so on.
+    A labeling is one label for each query. A prior, also called field, has two parameters, β and ρ. The posterior of
+    each prior is represented by `_LABELINGS` labelings. The axis "labelings" of an array contains the labelings of
+    prior 0, then those of prior 1, and so on.
     """
 
     def __init__(self, log_likelihood: Array, clusters: QueryClusters, rng: np.random.Generator) -> None:
@@ -77,15 +77,15 @@ class _Labelings:
         return self
 
     def log_sums(self) -> Array:
-        """Return ln of the mean weight of the labelings of each field (fields,).
+        """Return ln of the mean weight of the sampled labelings of each prior (priors,).
 
-        Up to a constant that all fields share, this estimates ln Σ likelihood · unnormalised prior, where the sum is
+        Up to a constant that all priors share, this estimates ln Σ likelihood · unnormalised prior, where the sum is
         over all possible labelings.
         """
         return logsumexp(self.log_weight.reshape(-1, _LABELINGS)) - np.log(_LABELINGS)
 
     def log_marginals(self) -> Array:
-        """Return ln of the probability of each label of each query, for each field (fields, queries, classes).
+        """Return ln of the probability of each label of each query, for each prior (priors, queries, classes).
 
         The probabilities are estimated from the sampled labelings.
         """
@@ -96,37 +96,37 @@ class _Labelings:
         return logsumexp(conditional.reshape(*weight.shape, *self.own.shape) + weight[:, :, None, None], axis=1)
 
     def likeliest(self, field: int) -> Integers:
-        """Return the most probable labeling (queries,) among those sampled for the field with index `field`."""
+        """Return the most probable labeling (queries,) among those sampled for the prior with index `field`."""
         log_p = self.own[np.arange(len(self.own)), self.labels].sum(axis=1) + self.on * self._log_field()
         first = field * _LABELINGS
         return self.labels[first + log_p[first : first + _LABELINGS].argmax()]
 
     def _shares(self) -> Array:
-        """Return the share of the pool in clusters with each label, for each labeling (labelings, classes)."""
+        """Return the share of the pool in query clusters with each label, for each labeling (labelings, classes)."""
         shares = np.zeros((len(self.rows), self.own.shape[1]))
         for q, size in enumerate(self.sizes):
             shares[self.rows, self.labels[:, q]] += size
         return shares
 
     def _match(self, q: Integers, label: Integers) -> Array:
-        """Return, for each labeling, the sum of the nearness of one query to all queries with one label (labelings,).
+        """Return, for each labeling, the total nearness of query `q` to the queries with label `label` (labelings,).
 
-        `q` (labelings,) and `label` (labelings,) are the query and the label for each labeling.
+        `q` and `label` (labelings,) contain one query and one label per labeling.
         """
         same_label = self.labels[self.rows[:, None], self.neighbours[q]] == label[:, None]
         return np.einsum("ln,ln->l", same_label, self.nearness[q])
 
     def _log_field(self) -> Array:
-        """Return ln Pr[labeling] of each labeling under its field (labelings,), up to a constant per field."""
+        """Return ln of the prior probability of each sampled labeling (labelings,), up to a constant per prior."""
         queries = [np.full_like(self.rows, q) for q in range(len(self.own))]
         same = sum(self._match(q, self.labels[self.rows, q]) for q in queries) / 2
         uneven = np.square(self._shares() - 1 / self.own.shape[1]).sum(axis=1)
         return self.beta * same - self.stiffness * uneven
 
     def _resample(self) -> None:
-        """Redraw the labelings of a field in proportion to their weights, and make the weights equal.
+        """Redraw the labelings of each prior in proportion to their weights, and make the weights equal.
 
-        This is done only for fields whose effective sample size is below half the number of labelings.
+        Priors whose effective sample size is at least half the number of labelings are left unchanged.
         """
         for field, log_weight in enumerate(self.log_weight.reshape(-1, _LABELINGS)):
             total = logsumexp(log_weight)
@@ -139,9 +139,9 @@ class _Labelings:
                 self.log_weight[of_field] = total - np.log(_LABELINGS)
 
     def _log_conditional(self, q: int, shares: Array) -> Array:
-        """Return ln Pr[label of query `q` | labels of all other queries] for each labeling (labelings, classes).
+        """Return ln Pr[label of query `q` | table and all other labels] for each labeling (labelings, classes).
 
-        `shares` (labelings, classes) is the result of `_shares`: the share of the pool in clusters with each label.
+        `shares` (labelings, classes) is the result of `_shares`.
         """
         without, same = shares.copy(), np.zeros_like(shares)
         without[self.rows, self.labels[:, q]] -= self.sizes[q]
@@ -162,7 +162,7 @@ class _Labelings:
             self.labels[:, q] = drawn
 
     def _exchange_labels(self) -> None:
-        """For each query, propose to exchange its label with that of a random other query (Metropolis step)."""
+        """Propose, for each query, to exchange its label with that of a random other query (Metropolis step)."""
         # If the field requires equal class shares, only exchanges can change labels.
         shares, queries = self._shares(), len(self.own)
         for first in range(queries if queries > 1 else 0):

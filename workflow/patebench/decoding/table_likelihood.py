@@ -62,9 +62,9 @@ class Shape:
 def row_log_likelihood(table: NDArray[np.number], noise: Noise, relative_votes: Sequence[Array]) -> Array:
     """Return ln Pr[row of the table | class of the query] (queries, classes), up to a constant per row.
 
-    The number of votes of each row is unknown. Each array (queries,) in `relative_votes` is a guess of these numbers,
-    up to a factor that all rows share. The result is for the guess and the factor that make the table most likely. The
-    scale of `noise` must be above 0.
+    The number of votes in each row is unknown. Each array (queries,) in `relative_votes` is a guess of these numbers,
+    up to a common factor. The result uses the guess and the factor that make the table most likely. The scale of
+    `noise` must be above 0.
     """
     scaled, shapes = np.asarray(table, dtype=np.float64) / noise.scale, _shapes(table.shape[1])
     totals = [scale * guess / guess.mean() for guess in relative_votes for scale in _SCALES]
@@ -83,8 +83,8 @@ def _fit_shapes(log_density: Array) -> tuple[float, Array]:
     """Return the log-likelihood of the table, and ln Pr[row of the table | class of the query] (queries, classes).
 
     A shape is a candidate pattern of vote counts. `log_density` (shapes, queries, classes) is ln Pr[row | class,
-    shape]. As the shape of a query is unknown, its probabilities are averaged over all shapes. The weight of a shape is
-    its share of the queries, which EM estimates from the table.
+    shape]. The results are averaged over all shapes. The weight of a shape is its share of the queries, which EM
+    estimates from the table.
     """
     shapes, queries, classes = log_density.shape
     rows = logsumexp(log_density) - np.log(classes)  # all classes are equally likely
@@ -153,9 +153,9 @@ def noise_of(facts: Mapping[str, Any]) -> Noise:
 def hidden(labels: NDArray[np.integer], log_likelihood: Array) -> NDArray[np.bool_]:
     """Return a mask (queries,) that is True for labels to leave out, as they are more likely wrong than right.
 
-    `labels` and `log_likelihood` (queries, classes) are as returned by `read`. A label is left out if its probability
-    is below 1/2. If a class has fewer than 3 labels of probability 1/2 or more, all its labels are kept, since doubtful
-    labels help more than they harm in such a class.
+    `labels` (queries,) and `log_likelihood` (queries, classes) are the results of `read`. A label is left out if its
+    probability is below 1/2. If a class has fewer than 3 labels of probability 1/2 or more, all its labels are kept,
+    since doubtful labels help more than they harm in such a class.
     """
     doubtful = np.exp(log_likelihood[np.arange(len(labels)), labels]) < _HIDDEN
     sure_labels = np.bincount(labels[~doubtful], minlength=log_likelihood.shape[1])

@@ -18,8 +18,8 @@ def check_size_of_delta(mode: Mode, teachers: int | None, *deltas: float | None,
     """Check that each of `deltas` is below 1/teachers and below 1/records.
 
     A larger δ raises PatebenchError in release mode, and prints a warning otherwise. The number of records is read from
-    `votes`, a file of kind VOTES or CHUNK. This number is public only if neighbouring data sets have the same size,
-    that is, if one record is replaced. If it is private, a δ of at least 1/records prints a warning in both modes.
+    `votes`, a file of kind VOTES or CHUNK. This number is public only if neighbours differ by the replacement of one
+    record. If it is private, a δ of at least 1/records prints a warning in both modes.
     """
     facts = votes.meta if votes else {}
     records = facts.get("samples")
@@ -37,7 +37,7 @@ def check_size_of_delta(mode: Mode, teachers: int | None, *deltas: float | None,
 def reason_unreleasable(source: Artefact) -> str | None:
     """Return the reason why no release may be drawn from `source` (VOTES, CHUNK or LABELS), or None if one may.
 
-    A release from votes without a partition, such as a table, is allowed: there ε protects the votes of one teacher.
+    A release from a table of votes, which has no partition, is allowed: its ε protects the votes of one teacher.
     """
     protects = source.meta.get("protects")
     if protects == [Change.LABEL]:

@@ -161,7 +161,7 @@ class Place:
             raise ArtefactError(earlier.path, fault, "use votes of the same teachers in all rounds", code="mismatch")
 
     def enter(self, records: str, entry: Entry) -> None:
-        """Add `entry` to the ledger of the data with the digest `records`; do nothing for labels from a seed."""
+        """Add `entry` to the ledger of the data with the digest `records`; do nothing if `folder` is None."""
         if self.folder is not None:
             enter_draw(self.folder, records, entry, self.limit, self.private)
 
@@ -177,7 +177,7 @@ def records_of(source: Artefact) -> str:
 
 
 def shards_of(source: Artefact) -> str:
-    """Return a digest of the partition of the file `source` into shards; without a partition, `records_of(source)`."""
+    """Return the digest of the data's partition into shards in the file `source`; without one, `records_of(source)`."""
     return str(source.meta["partition"] or records_of(source))
 
 
@@ -389,7 +389,8 @@ def name_ledger(path: Path, private: str) -> None:
 def _check_other_ledgers(folder: Path, limit: LedgerParameters | None, private: str | None) -> None:
     """Raise ArtefactError if a first draw has no `limit` and another ledger in `folder` may belong to the same data.
 
-    Otherwise, print a warning if there are other ledgers.
+    Ledgers may belong to the same data unless both have names; `private` is the name of the new one. Otherwise, print a
+    warning if there are other ledgers.
     """
     ledgers = Ledger.read_all(folder) if folder.exists() else []
     # Two ledgers with different names are of different data.

@@ -40,20 +40,20 @@ def split_votes(
     ensemble: int,
     aggregators: int,
 ) -> Words:
-    """Split each teacher's noisy one-hot votes into shares, (aggregators × teachers × queries × classes).
+    """Return secret shares of each teacher's one-hot votes plus noise, (aggregators × teachers × queries × classes).
 
     Modulo 2⁶⁴, the shares of all k aggregators add up to the noisy votes. The first k − 1 shares are uniform random
-    numbers, and the last share is the noisy votes minus their sum. The shares of any k − 1 aggregators are therefore
-    jointly uniform and independent of the votes.
+    numbers, and the last share is the noisy votes minus their sum. The shares of any k − 1 aggregators are jointly
+    uniform and independent of the votes.
 
     Parameters
     ----------
     votes : (teachers, queries) int array
     teachers : (teachers,) int array
-        Numbers of these teachers in the ensemble. A teacher's counted votes depend only on its row of `votes` and its
-        number, not on which other teachers are in `votes`.
+        Indices of these teachers in the ensemble. A teacher's counted votes depend only on its row of `votes` and its
+        index, not on the other rows.
     draws : source of the random numbers and of the noise
-    ensemble : number of teachers in the whole ensemble, also those that are not in `votes`
+    ensemble : number of all teachers, including those that are not in `votes`
     aggregators : number k of aggregators
     """
     for_masks, for_noise = draws.source("masks").spawn(ensemble), draws.source().spawn(ensemble)
@@ -93,11 +93,11 @@ def secure_mechanisms(*, abstentions: bool = False) -> list[str]:
 
 
 def check_teachers(mechanism: NoiseShares, teachers: NDArray[np.integer], ensemble: int, where: str) -> None:
-    """Raise PatebenchError unless enough different teachers sent shares.
+    """Raise PatebenchError if a teacher sent shares twice, or if too few teachers sent shares.
 
-    Every share contains a part of the noise, so a minimum number of teachers must take part. `teachers` are the numbers
-    of the teachers that sent shares, and `ensemble` is the number of all teachers. `where` is a file, which the message
-    on duplicates names.
+    Every share contains a part of the noise, so a minimum number of teachers must take part. `teachers` are the indices
+    of the teachers that sent shares, and `ensemble` is the number of all teachers. A message on duplicates names the
+    file `where`.
     """
     if len(set(teachers.tolist())) < len(teachers):
         raise PatebenchError(

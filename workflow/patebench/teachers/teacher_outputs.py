@@ -70,8 +70,8 @@ class TeacherOutputs:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the requested arrays "soft", "probabilities" and "hints" for the chunk's file.
 
-        "soft" (temperatures, queries, classes) contains the sums. The other arrays are in the order of the chunk's
-        teachers.
+        "soft" (temperatures, queries, classes) contains the softened probabilities, summed over teachers. The other
+        arrays have one entry per teacher, in the order of the chunk.
         """
         order = np.argsort(self.positions)
         arrays = {name: np.concatenate(values)[order] for name, values in self.outputs.items()}

@@ -64,16 +64,16 @@ def train(
 
     Parameters
     ----------
-    make_teacher : returns an unfitted learner
+    make_teacher : function that returns an unfitted learner
     shards : samples and labels of each teacher
     seeds : one seed per shard
     done : progress callback, called with the number of trained teachers
-    stacked : train networks in stacks; by default on a GPU only. Other learners, and networks with layers that cannot
-        be stacked (`stackable`), are always trained one by one.
+    stacked : True to train networks in stacks, each as one large network; None: on a GPU only. Other learners, and
+        networks with layers that cannot be stacked (`stackable`), are always trained one by one.
 
     Yields
     ------
-    positions, teachers : a group of teachers as soon as it is trained, and the positions of its shards
+    positions, teachers : positions of the shards of a group of teachers, and the group, as soon as it is trained
     """
     template = make_teacher()
     if isinstance(template, Network):
@@ -93,9 +93,10 @@ def train(
 def _train_stacks(
     template: Network, shards: Sequence[Shard], seeds: Sequence[int], done: Done
 ) -> Iterator[tuple[list[int], Stack]]:
-    """Train networks in stacks, one stack for each number of training steps; yield groups of teachers as `train`.
+    """Train networks in stacks, and yield groups of teachers as `train` does.
 
-    If a stack does not fit into memory, each half of it is trained separately.
+    Networks with the same number of training steps form a stack. If a stack does not fit into memory, each half of it
+    is trained separately.
     """
     groups: dict[int, list[int]] = defaultdict(list)
     for position, (_, y) in enumerate(shards):
@@ -129,7 +130,7 @@ def _train_stack(
     """Return a trained stack with one network per position in `positions`; None if it does not fit into memory.
 
     The networks at the positions `teachers` are teachers with their own shards. All other networks are placeholders:
-    they are trained on dummy samples, and results of the stack omit them. `earlier` is the number of teachers already
+    they are trained on dummy samples, and the stack omits their results. `earlier` is the number of teachers already
     trained.
     """
     x, y = shards[teachers[0]]
