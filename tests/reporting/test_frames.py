@@ -87,5 +87,5 @@ def test_refuses_a_damaged_file_or_record_in_one_line(tmp_path, write, fault):
 
 def test_refuses_duplicate_records(tmp_path):
     path = _collected(tmp_path / "collected.json")
-    with pytest.raises(PatebenchError, match=r"records of kind ensemble are named mnist/seed-0_pool-9000/"):
+    with pytest.raises(PatebenchError, match=r"contain the ensemble mnist/seed-0_pool-9000/"):
         made.load_records([path, path])

@@ -332,7 +332,10 @@ def _plain(content: Mapping[str, Any]) -> str:
 
 
 def _papers(root: Path, evidence: pd.DataFrame, entries: Sequence[Assessed]) -> list[dict[str, Any]]:
-    """Return one dict per paper: numbers of published values by verdict, of entries by status, and of corrections."""
+    """Return one dict per paper with counts: of its published values, its entries and its corrections.
+
+    Published values are counted by verdict, and entries by status.
+    """
     corrected = corrections(root / "docs" / "explanation" / "corrections.md")
     counts = {str(row["paper"]): row for row in count_by_paper(evidence).to_dict("records")}
     others = [one.entry.paper.title for one in entries if one.entry.origin is not Origin.KEPT]

@@ -264,11 +264,11 @@ class LocalMechanism(Mechanism):
         return [self._teacher_costs(votes, T, delta) for T in queries]
 
     def _teacher_costs(self, votes: Votes, queries: int, delta: float) -> dict[str, float | str]:
-        """Return the costs of three teachers: those with the least, the median and the largest ε by basic composition.
+        """Return four costs of three teachers, whose ε by basic composition is the least, the median and the largest.
 
-        A key such as "basic_most" joins a cost and a teacher ("least", "median" or "most"). The costs are "asked", the
-        number of queries in which the teacher takes part; "epsilon", the ε per query; "basic", the ε by basic
-        composition; and "composed", the ε at `delta` by exact composition.
+        The costs of a teacher are "asked", the number of queries in which it takes part; "epsilon", its ε per query;
+        "basic", its ε by basic composition; and "composed", its ε at `delta` by exact composition. A key names cost and
+        teacher ("least", "median" or "most"), such as "basic_most". The result also contains `queries` and `delta`.
         """
         personal, asked = self.personal(votes.teachers), self.asked(votes.teachers, queries)
         order = np.argsort(asked * personal, kind="stable")

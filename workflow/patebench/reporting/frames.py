@@ -379,7 +379,7 @@ def _frame(kind: str, rows: list[dict[str, Any]]) -> "pd.DataFrame":
     identity = ["dataset", *(["split"] if "split" in columns else []), *_IDENTITY[kind]]
     if (twice := frame.duplicated(identity)).any():
         name = "/".join(map(str, frame.loc[twice, identity].iloc[0]))
-        raise PatebenchError(f"two records of kind {kind} are named {name}; give each file once")
+        raise PatebenchError(f"two of the given files contain the {kind.replace('_', ' ')} {name}; give each file once")
     return frame
 
 

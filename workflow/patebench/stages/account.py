@@ -156,7 +156,8 @@ def _read_rounds(labels: Artefact, selected: Sequence[Path], votes: Artefact) ->
     rounds = Selected.read(selected, votes)
     if rounds.facts()["queries_files"] != labels.meta["queries_files"]:
         fix = "give the queries of the rounds in which the labels were drawn"  # may be a release: do not draw it again
-        raise ArtefactError(labels.path, f"its rounds differ from those of {', '.join(map(str, selected))}", fix)
+        fault = f"its labels are for other queries than those in {', '.join(map(str, selected))}"
+        raise ArtefactError(labels.path, fault, fix)
     return rounds
 
 
