@@ -147,7 +147,7 @@ class _Losses:
     def least_epsilon(self) -> float:
         """Return the least ε ≥ 0 for which the stored bounds imply (ε, δ)-DP of releasing all counts, rounded up.
 
-        The result is never below the privacy loss of the noise sum `lowest`.
+        Distributions are stored from a least noise sum on (`lowest`), whose privacy loss is the least possible result.
         """
         if self._delta_ratio(0) <= 1:
             return self._epsilon(0, 0.0)

@@ -73,14 +73,14 @@ class World:
         - "outlier": if the smallest shard has at least two records fewer than the shard of the drawn record, a record
           of the smallest shard is drawn instead.
         - "outliers": the first record of the first teacher in the drawn record's chunk (teachers trained together)
-          is taken instead, since accidental sharing of data between teachers mostly starts there.
+          is taken instead. If code shares data between teachers by mistake, it mostly shares the first teacher's.
 
         Parameters
         ----------
         repeat : number of the repetition, from 0. In repetition 0, only records of the rarest label are drawn, since
             changing one most likely alters facts derived from private labels
-        shared : generator that draws the record. In the same state for each kind, it draws the same record for most
-            kinds, so that the same teachers are trained on the unchanged data
+        shared : generator that draws the record. Pass it in the same state for each kind: most kinds then change the
+            same record, and the teachers on the unchanged data need no further training
         own : generator that draws from the smallest shard, for the kind "outlier"
         """
         sizes = np.bincount(self.holders[self.holders >= 0])

@@ -210,7 +210,7 @@ class Bound:
 
 
 def curves(bounds: Iterable[Bound]) -> list[dict[str, Any]]:
-    """Return `bounds` as curves of ε over the number of queries: one dict for strict JSON per curve.
+    """Return `bounds` as curves of ε over the number of queries, one dict per curve; an infinite ε is the text "inf".
 
     Bounds that differ only in `queries`, `epsilon`, `order` and `add_or_remove` form one curve. Its dict contains
     `queries` and `epsilon` as lists and omits `order` and `add_or_remove`.
@@ -238,5 +238,5 @@ def points(curve: dict[str, Any]) -> list[Bound]:
         return [Bound.from_json({**curve, "queries": T, "epsilon": epsilon, "order": None}) for T, epsilon in pairs]
     except (KeyError, TypeError, ValueError) as fault:
         raise PatebenchError(
-            f"a record of ε by number of queries has missing or invalid fields ({fault!r}); compute its bounds again"
+            f"a stored curve of ε by number of queries has missing or invalid fields ({fault!r}); compute ε again"
         ) from None

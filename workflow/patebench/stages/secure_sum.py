@@ -62,8 +62,8 @@ def _mark_summed(shares: Sequence[Artefact], out: Path) -> Iterator[None]:
             if not claim(mark):
                 raise ArtefactError(
                     share.path,
-                    "its shares are already part of a sum, and the difference to a sum over other teachers would reveal"
-                    " votes with less noise",
+                    "its shares are already part of a sum; two sums over different teachers could be subtracted, which"
+                    " reveals votes with less noise",
                     "publish the first sum, or let all teachers make new shares (which spends more ε)",
                 )
             marks.append(mark)

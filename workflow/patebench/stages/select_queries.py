@@ -45,7 +45,7 @@ def run(
     strategy = selection.strategy
     if (labels is None) != (predictions is None):
         raise PatebenchError(
-            "only one of --labels and --predictions is given; give both from the previous round, or none in the first "
+            "only one of --labels and --predictions is given; give both from the previous round, or neither in the first "
             "round"
         )
     if labels is not None and student is None:

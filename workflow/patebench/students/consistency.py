@@ -179,7 +179,7 @@ def trainer_in_clusters(data: StudentData, config: StudentConfig, seed: int) -> 
     if table is None or data.features is None or table.neighbours or table.weighted:
         raise PatebenchError(
             "the student method 'cluster-consistency' needs a table in which each record voted for its nearest query; "
-            "give labels of sparse-gnmax or sparse-lnmax from teachers of the model 'nearest-query' without 'neighbours'"
+            "use labels of sparse-gnmax or sparse-lnmax from teachers of the model 'nearest-query' without 'neighbours'"
         )
     noise = math.sqrt(table.variance)
     shares = np.where(table.counts > _ABOVE_NOISE * noise, table.counts, _FLOOR * noise)

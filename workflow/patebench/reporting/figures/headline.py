@@ -87,7 +87,7 @@ def _note(axis: Axes, words: str, place: tuple[float, float], point: tuple[float
 
 
 def read_tables(paths: Sequence[Path]) -> pd.DataFrame:
-    """Return one table `equal-epsilon`, joined from the CSV files `paths`; exit with a message if this fails."""
+    """Return one table `equal-epsilon` with the methods of all CSV files `paths`; exit with a message if this fails."""
     try:
         return join_tables([pd.read_csv(path) for path in paths])
     except (OSError, PatebenchError) as fault:
