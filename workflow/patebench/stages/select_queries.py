@@ -45,8 +45,8 @@ def run(
     strategy = selection.strategy
     if (labels is None) != (predictions is None):
         raise PatebenchError(
-            "only one of --labels and --predictions is given; give both from the previous round, or neither in the first "
-            "round"
+            "only one of --labels and --predictions is given; give both from the previous round, or in the "
+            "first round neither"
         )
     if labels is not None and student is None:
         raise PatebenchError(
