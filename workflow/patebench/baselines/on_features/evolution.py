@@ -85,7 +85,7 @@ class PrivateEvolution(GaussianSums):
 
 
 def _draw_next(positions: NDArray[np.intp], weights: Array, pool: Array, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Return the positions in `pool` of a class's candidates for the next round, in the shape of `positions`.
+    """Return the candidates of one class for the next round, as positions in `pool`, in the shape of `positions`.
 
     `positions` (candidates,) are those of the current candidates, and `weights` (candidates,) their weights. At most
     half of the next candidates are current ones, drawn by weight. The rest are samples of the pool near the drawn ones.
