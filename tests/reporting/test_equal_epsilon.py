@@ -196,21 +196,27 @@ OF_SHARDS = {"replace_teacher": 0.0858}
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("model", "partition", "private_records", "stated"),
+    ("model", "partition", "private_records", "beyond_cap", "name", "stated"),
     [
-        ("nearest-query", "iid", 250, REPLACED | ADDED),  # a record is a teacher
-        ("nearest-query", "iid", 500, REPLACED),  # a record that is added changes a teacher's votes
-        ("feature-votes", "iid", None, REPLACED),  # records of older runs
-        ("feature-votes", "hash", 250, REPLACED),
-        ("feature-votes", "hash-owners", 250, OF_SHARDS),
-        ("nearest-query", "skew-0.5", 250, OF_SHARDS),
-        ("small-cnn", "iid", 250, OF_SHARDS),
+        ("nearest-query", "iid", 250, 0, "", REPLACED | ADDED),  # a record is a teacher
+        ("nearest-query", "iid", 250, 0, "_neighbours-3", REPLACED | ADDED),
+        ("nearest-query", "iid", 250, 2, "_neighbours-3", REPLACED),  # which votes count depends on positions
+        ("nearest-query", "iid", 500, 0, "", REPLACED),  # a record that is added changes a teacher's votes
+        ("feature-votes", "iid", None, None, "", REPLACED),  # records of older runs
+        ("feature-votes", "iid", 250, None, "", REPLACED | ADDED),
+        ("nearest-query", "iid", 250, None, "_neighbours-3", REPLACED),
+        ("feature-votes", "hash", 250, 0, "", REPLACED),
+        ("feature-votes", "hash-owners", 250, 0, "", OF_SHARDS),
+        ("nearest-query", "skew-0.5", 250, 0, "", OF_SHARDS),
+        ("small-cnn", "iid", 250, 0, "", OF_SHARDS),
     ],
 )
-def test_epsilon_is_stated_for_each_proven_unit(tmp_path, model, partition, private_records, stated):
-    facts = made.label_set(made.ensemble() | {"model": model, "partition": partition}, "gnmax", 50)
+def test_epsilon_is_stated_for_each_proven_unit(tmp_path, model, partition, private_records, beyond_cap, name, stated):
+    ensemble = made.ensemble() | {"model": model, "partition": partition}
+    facts = made.label_set(ensemble | {"ensemble": ensemble["ensemble"] + name}, "gnmax", 50)
     bound = made.bound_record(facts, 100, 0.0858, "gdp", Kind.WORST_CASE) | {"add_or_remove": 0.0586}
     student = made.student_record(facts, 100, 0.97) | {"private_records": private_records}
+    student |= {"votes_beyond_cap": beyond_cap}
     frame = made.table("equal-epsilon", [made.write_collected(tmp_path / "c.json", [student, bound])])
     found = frame[frame["way"] == "gnmax"].set_index("adjacency")["epsilon_at_0.1"]
     assert found.to_dict() == stated

@@ -107,6 +107,19 @@ def test_expected_label_accuracy_by_the_closed_form_for_two_classes(made):
     assert record["expected_label_accuracy"] == pytest.approx(sum(right) / 4, rel=1e-9)
 
 
+@pytest.mark.parametrize(("k", "neighbours", "beyond"), [(1, None, 0), (3, 3, 0), (4, 3, 0), (1, 3, 2)])
+def test_students_state_how_many_votes_of_a_record_are_not_counted(tmp_path, k, neighbours, beyond):
+    facts = {"neighbours": neighbours, "abstentions": True}
+    votes = write_votes(tmp_path / "votes.npz", VOTED, 2, pool="pool", **facts)
+    _write_ensemble(tmp_path, read_arrays(votes, VOTES).digest)
+    labels = tmp_path / "labels.npz"
+    release_labels(votes, "sparse-gnmax", {"k": k, "sigma": 1}, labels, seed=3, stream="stream")
+    student = _write_student(tmp_path, read_arrays(labels, LABELS).digest, 2)
+    given = {"ensemble": tmp_path / "ensemble.json", "votes": votes, "labels": [labels], "students": [student]}
+    (record,) = (each for each in _records({**given, "out": tmp_path / "c.json"}) if each["record"] == "student")
+    assert record["votes_beyond_cap"] == beyond
+
+
 def test_label_accuracy_counts_answers_alone(made):
     made |= {"bounds": [], "students": []}
     for labels, answered, accuracy in (([1, -1, 1, 0], 3, pytest.approx(2 / 3)), ([-1] * 4, 0, None)):

@@ -92,6 +92,7 @@ RECORDS: Mapping[str, Mapping[str, type | UnionType]] = {
         **_LABEL_SET,
         **{"student": str, "method": str, "student_model": str, "student_recipe": str},
         "private_records": int | None,  # None for imported votes
+        "votes_beyond_cap": int | None,  # votes of one record that the mechanism does not count
         **_LABELLED,
         **{"accuracy": float, **_BESIDE},
     },
@@ -123,7 +124,7 @@ RECORDS: Mapping[str, Mapping[str, type | UnionType]] = {
     },
 }
 #: Columns that older records lack.
-_LATER = {"uncovered", "private_records", "add_or_remove", "encoder_data", "features_data"} | {
+_LATER = {"uncovered", "private_records", "votes_beyond_cap", "add_or_remove", "encoder_data", "features_data"} | {
     name.format(what) for what in _BESIDE for name in ("{}", "label_{}", "plurality_{}_pool", "plurality_{}_test")
 }
 #: Pandas types of numeric and boolean columns, by their types in `RECORDS`.

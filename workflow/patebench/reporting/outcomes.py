@@ -79,10 +79,12 @@ def outcomes(records: Records) -> pd.DataFrame:
     may_publish : "yes" if the labels and their worst-case ε may be published, otherwise "no".
     uncovered : names of the classes that have no label in one or more seeds.
     private_records : number of private records; the smallest over the seeds.
+    votes_beyond_cap : number of votes of one record that the mechanism does not count; missing in older records.
     BESIDE_ACCURACY, BESIDE_LABELS : share of the largest class*, balanced accuracy* and recall by class (mean only),
         for the student and for the released labels.
     """
     further = {"uncovered": ("uncovered", _uncovered), "private_records": ("private_records", "min")}
+    further |= {"votes_beyond_cap": ("votes_beyond_cap", "max")}
     students = over_seeds(records.students, STUDENT, _MEASURED, **further)
     key = [*LABEL_SET, "rounds", "queries"]
     settings = [*key, "delta", "accountant", "conversion", "kind", "publishable"]
@@ -145,8 +147,9 @@ def protects_added_record(model: str, partition: object, single: bool) -> bool:
     """Return True if an ensemble's ε in the column `add_or_remove` protects one added or removed record.
 
     This requires that `protects_replaced_record` is True for `model` and `partition`, that each teacher is one record
-    (`single`), and that `partition` never adds a new record to the shard of an existing teacher. In such a shard, the
-    record could change the teacher's votes in any way.
+    whose votes all count (`single`), and that `partition` never adds a new record to the shard of an existing teacher.
+    In such a shard, the record could change the teacher's votes in any way. If only some votes of a record count, a
+    removed record changes which votes of all later records count, since this depends on their positions.
     """
     return protects_replaced_record(model, partition) and single and Change.ADD not in protected_changes(partition)
 

@@ -68,7 +68,7 @@ def run(
         *([] if truths is None or "queries_files" in source.meta else [_ensemble_record(ensemble, summary, common)]),
         *(label_set.record(vote_matrix) for label_set in label_sets),
         *(record for path in bounds for record in _bound_records(path, by_digest)),
-        *(_student_record(path, by_digest, source.meta.get("samples")) for path in students),
+        *(_student_record(path, by_digest, source) for path in students),
         *(record for path in distilled for record in _distilled_records(path, source, common)),
     ]
     write_json(out, "collect", {"records": [check_record(out, record) for record in records]})
@@ -176,11 +176,12 @@ def _bound_records(path: Path, label_sets: Mapping[str, _LabelSet]) -> list[Reco
     ]
 
 
-def _student_record(path: Path, label_sets: Mapping[str, _LabelSet], private_records: int | None) -> Record:
+def _student_record(path: Path, label_sets: Mapping[str, _LabelSet], votes: Artefact) -> Record:
     content, label_set = _read_for_labels(path, "train_student", label_sets)
     student = select_entries(path, content, ("method", "queries", "accuracy", "model", "recipe", "config"))
     if student["queries"] > len(label_set.positions):
         raise ArtefactError(path, f"its student was trained on more labels than {label_set.labels.path} contains", _FIX)
+    cast = votes.meta.get("neighbours") or 1  # votes of a record, if records vote
     return {
         "record": "student",
         **label_set.facts,
@@ -188,7 +189,8 @@ def _student_record(path: Path, label_sets: Mapping[str, _LabelSet], private_rec
         "method": student["method"],
         "student_model": student["model"],
         "student_recipe": student["recipe"],
-        "private_records": private_records,
+        "private_records": votes.meta.get("samples"),
+        "votes_beyond_cap": cast - label_set.mechanism.most_participation(cast),
         **label_set.measured(student["queries"]),
         "accuracy": student["accuracy"],
         **select_present(content, BESIDE_ACCURACY),

@@ -337,7 +337,10 @@ def _students_equal_epsilon(records: Records) -> pd.DataFrame:
     tied = frame.duplicated([*METHOD, "epsilon"], keep=False)
     frame.loc[tied, "learner"] += ", T = " + frame.loc[tied, "queries"].astype(str)
     of_shards = frame["adjacency"] == str(Adjacency.REPLACE_TEACHER)
-    alone = (frame["private_records"] == frame["teachers"]).fillna(False)
+    # Older records do not state votes beyond the cap. There, the ensemble's name shows if records cast several votes.
+    beyond, several = frame["votes_beyond_cap"], frame["ensemble"].str.contains("_neighbours-")
+    all_count = (beyond == 0).fillna(False) | (beyond.isna() & ~several)
+    alone = (frame["private_records"] == frame["teachers"]).fillna(False) & all_count
     of_ensemble = frame["model"], frame["partition"]
     replaced = of_shards & np.fromiter(map(protects_replaced_record, *of_ensemble), bool, len(frame))
     added = of_shards & np.fromiter(map(protects_added_record, *of_ensemble, alone), bool, len(frame))
