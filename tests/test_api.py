@@ -298,7 +298,10 @@ FAULTS: list[tuple[str, Callable[[], Any]]] = [
     ("the votes have 4 classes, not 5", lambda: bounds(VOTES, sigma=4, classes=5)),
     ("either seed=…", lambda: patebench.label(VOTES, "gnmax", sigma=4)),
     ("supports no discrete noise", lambda: patebench.label(VOTES, "exponential", epsilon=1, release=True)),
-    ("give the votes, teachers × queries", lambda: patebench.label(VOTES.counts, LOCAL, epsilon=1, seed=0, **LOCALLY)),
+    (
+        "give a table of votes (teachers × queries)",
+        lambda: patebench.label(VOTES.counts, LOCAL, epsilon=1, seed=0, **LOCALLY),
+    ),
     ("classes = 1 is too small", lambda: audited(classes=1)),
     ("runs: 10 is too small; give at least 1000", lambda: audited(runs=10)),
     ("use more noise", lambda: patebench.calibrate(GNMax(1), epsilon=0.1, delta=DELTA)),

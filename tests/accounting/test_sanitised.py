@@ -411,4 +411,4 @@ def test_what_would_take_hours_is_left_out_and_said(monkeypatch, caplog):
     monkeypatch.setattr(sanitised, "_CELLS_PER_HOUR", 20 * 250 * 2 - 1)
     with caplog.at_level("WARNING", logger="patebench"):
         assert pair(votes_, gnmax(40.0)) == []
-    assert "no sanitised bound is stated" in caplog.text
+    assert "no sanitised bound is computed" in caplog.text

@@ -120,7 +120,10 @@ def test_more_queries_than_anybody_asks():
     [
         (("gnmax", {"sigma": 1.0}, 0.5, DELTA), "one query costs ε = "),
         (("gnmax", {"sigma": 1.0}, 0.5, DELTA, 10), r"none is missing; leave out exactly one"),
-        (("gnmax", {}, 0.5, DELTA), r"lacks its parameter 'sigma'; give it, or 'queries' \(--queries\)"),
+        (
+            ("gnmax", {}, 0.5, DELTA),
+            r"lacks its parameter 'sigma'; give this parameter, or find it by giving 'queries' \(--queries\)",
+        ),
         (("gnmax", {"sigm": 1.0}, 0.5, DELTA), "did you mean 'sigma'"),
         (("gnmax", {"sigm": 1.0}, 0.5, DELTA, 10), "did you mean 'sigma'"),
         (

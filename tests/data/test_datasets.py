@@ -129,7 +129,7 @@ def test_npz_a_private_label_or_name_that_is_not_public_is_refused(save: Saver) 
 NPZ_FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "no labels": ({"y": None}, "the array 'y' is missing"),
     "float images": ({"x": images(6, 9, 9) / 255, "y": Y}, "give images as uint8"),
-    "no channel axis": ({"x": images(6, 9, 9, 9), "y": Y}, "the axis of the channels is ambiguous"),
+    "no channel axis": ({"x": images(6, 9, 9, 9), "y": Y}, "not clear which axis contains the channels"),
     "float labels": ({"y": Y / 1.0}, "give one integer for each sample"),
     "label above the names": (
         {"y": Y, "class_names": np.array(["a", "b"])},

@@ -117,9 +117,9 @@ SKEWED = [2, 20, 20, 20]
         (
             SKEWED,
             {"teachers": 4, "share": 0.5},
-            "label 0 has 2 private samples, but 1 shard with this main label must have 8",
+            "need 8 private samples of this label, but there are 2",
         ),
-        (SKEWED, {"teachers": 1, "share": 0.01}, "of label [01] do not fit|label 0 has"),
+        (SKEWED, {"teachers": 1, "share": 0.01}, "of label [01] do not fit|with main label 0"),
         (SKEWED, {"teachers": 4, "share": 0.0}, "the share 0.0 is invalid"),
         (SKEWED, {"teachers": 4, "share": 1.01}, "give 0 < share ≤ 1"),
         (SKEWED, {"teachers": 4, "share": float("nan")}, "give 0 < share ≤ 1"),

@@ -63,5 +63,5 @@ def test_what_is_no_such_encoder_is_refused(encoder: graph.GraphEncoder, change:
 
 
 def test_a_pool_of_one_sample_is_refused() -> None:
-    with pytest.raises(PatebenchError, match="has one sample, which has no neighbours"):
+    with pytest.raises(PatebenchError, match="has only one sample, so it has no neighbours"):
         graph.GraphEncoder.learn(POOL[:1])

@@ -187,7 +187,7 @@ def test_each_number_of_queries_has_its_own_panels(tmp_path):
 
 def test_a_damaged_audit_is_refused(audits):
     write_json(audits[0], "audit", {"dataset": "mnist"})
-    with pytest.raises(ArtefactError, match="is not an audit as patebench writes it"):
+    with pytest.raises(ArtefactError, match="is not a valid audit"):
         made.load_records([], [], audits)
 
 

@@ -71,7 +71,7 @@ def _private_model(path, **changes):
         (partial(_private_model, accuracy=None), "accuracy = None"),
         (partial(_private_model, teachers="four"), "teachers = 'four'"),
         (partial(made.write_collected, made={}), "not a list"),
-        (lambda path: write_json(path, "student", {"records": []}), "of the kind 'student'"),
+        (lambda path: write_json(path, "student", {"records": []}), "of kind 'student'"),
         (lambda path: path.write_text('{"kind": "collect", "records": []}'), "checksum"),
     ],
 )

@@ -116,5 +116,5 @@ def test_figures_and_tables_of_other_packages_take_their_captions_from_docstring
     package(MODULE.replace('"""All ensembles, *by name*."""', ""))
     with pytest.raises(ArtefactError, match=r"not exist; write it, or give toy_pages\.build a docstring"):
         _page(tmp_path)
-    with pytest.raises(ArtefactError, match="restore it"):
+    with pytest.raises(ArtefactError, match="restore the file"):
         pages.caption_of(tmp_path / "none.rst", FIGURES.load("gap"))

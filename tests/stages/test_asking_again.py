@@ -280,8 +280,10 @@ def test_rounds_of_records_are_released_and_stand_in_the_ledger(again: Again, tm
     assert 0.95 * gdp < least <= together * (1 + 1e-9)
     other = changed(made.read(1, "votes"), tmp_path / "other.npz", partition="0" * 64)
     drawn_again = {**made.arguments(1), "seed": None, "stream": None, "release": True, "ledger": ledger}
-    refused(aggregate.run, "it was drawn from votes of another partition than", **{**drawn_again, "votes": other})
-    refused(aggregate.run, "it does not contain the release", **{**drawn_again, "ledger": tmp_path / "elsewhere"})
+    refused(aggregate.run, "come from different partitions", **{**drawn_again, "votes": other})
+    refused(
+        aggregate.run, "this ledger has no entry for the release", **{**drawn_again, "ledger": tmp_path / "elsewhere"}
+    )
     assert len(Ledger.read(path).entries) == 2
 
 

@@ -93,7 +93,7 @@ def test_missing_files_and_strangers_are_named(results: Path) -> None:
     (results / "mine.json").write_text("{}")
     assert named(results) == ["mine.json", "mine.npz", "votes.npz"]
     (results / "mine.npy").touch()
-    with pytest.raises(PatebenchError, match=r"mine\.npy is not an artefact"):
+    with pytest.raises(PatebenchError, match=r"mine\.npy is not a file of type \.npz or \.json"):
         check(results / "mine.npy")
 
 

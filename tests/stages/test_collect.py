@@ -192,7 +192,7 @@ NOT_GIVEN = "is not given as --labels"
         (_truth_of_another_pool, "entry 'pool' does not match"),
         (lambda made: _ensemble(made, votes="0" * 64), "other votes than"),
         (lambda made: _ensemble(made, split="seed-3_pool-4"), "split: 'seed-3_pool-4' is not valid; give a mapping"),
-        (lambda made: _rewritten_labels(made, rounds="random-2"), "its 'rounds' is not a list"),
+        (lambda made: _rewritten_labels(made, rounds="random-2"), "its entry 'rounds' is not a list"),
         (lambda made: {"labels": [_write_selected(made, [0, 4])]}, "not distinct samples of"),
         (lambda made: {"labels": [_write_selected(made, [1, 1])]}, "not distinct samples of"),
         (lambda made: {"labels": [], "bounds": []}, NOT_GIVEN),

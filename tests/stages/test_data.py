@@ -61,10 +61,14 @@ def test_classes_may_be_told(tmp_path: Path) -> None:
         ("mine", {"loader": "npz", "private": "a", "public": "b", "class_names": "cat"}, "no option 'class_names'"),
         ("digits", {"features": "patches"}, "the encoder 'patches' is trained on the pool"),
         ("digits", {"features": "axes"}, "the encoder 'axes' reads only"),
-        ("tail", {"loader": "digits", "long_tail": "1000,10"}, "class 0 has fewer than 1000 private samples"),
-        ("tail", {"loader": "digits", "long_tail": "100"}, "give two positive whole numbers"),
-        ("tail", {"loader": "digits", "long_tail": "100,few"}, "give two positive whole numbers"),
-        ("tail", {"loader": "digits", "long_tail": "100,0"}, "give two positive whole numbers"),
+        (
+            "tail",
+            {"loader": "digits", "long_tail": "1000,10"},
+            "needs 1000 private samples of class 0, but there are fewer",
+        ),
+        ("tail", {"loader": "digits", "long_tail": "100"}, "is not two positive whole numbers"),
+        ("tail", {"loader": "digits", "long_tail": "100,few"}, "is not two positive whole numbers"),
+        ("tail", {"loader": "digits", "long_tail": "100,0"}, "is not two positive whole numbers"),
     ],
 )
 def test_wrong_names_and_options_are_refused(tmp_path: Path, name: str, options: dict[str, str], words: str) -> None:

@@ -322,7 +322,11 @@ def test_students_read_the_whole_table_or_say_why_not(several: Neighbours) -> No
     refused: list[tuple[str, Path, dict[str, Any]]] = [
         ("counts 1 of the 3 votes of a record, but", several.label(1.0), {}),
         ("needs all 40 queries of the table, but --queries is 30; give --queries 40", labels, {"queries": 30}),
-        ("uses all counts of a released table; leave out --hold-out", labels, {"hold_out": 0.2}),
+        (
+            "learns from a whole table, of which nothing can be held out; leave out --hold-out",
+            labels,
+            {"hold_out": 0.2},
+        ),
         ("it lacks the table of noisy vote counts", bare, {}),
     ]
     for words, of, changes in refused:

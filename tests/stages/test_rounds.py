@@ -177,7 +177,10 @@ def test_files_that_do_not_go_together_are_refused(rounds):
         (lambda: rounds.account(1, 1), "was selected more than once"),
         (lambda: rounds.account(1), "its labels are for other queries"),
         (lambda: rounds.account(), "pass --selected once per round"),
-        (lambda: rounds.account(0, 1, queries=(5, 10)), "published together, so no ε can be stated for 5, 10"),
+        (
+            lambda: rounds.account(0, 1, queries=(5, 10)),
+            "published together, so ε is stated only for all of them, but --queries is 5, 10",
+        ),
         (lambda: rounds.aggregate(1, parameters={**PARAMETERS, "sigma2": 1.0}), "parameters"),
         (lambda: rounds.aggregate(1, parameters=silent, earlier=other), "were not selected with the labels"),
         (lambda: rounds.aggregate(1, earlier=None), "labels of an earlier round, but --earlier is missing"),

@@ -97,7 +97,7 @@ def test_bad_sizes_other_roles_and_a_wrong_division_leave_no_file(
     public = write_samples("public", numbered(100, 40), np.zeros(40, int))
     private = write_samples("private", numbered(0, 30), np.zeros(30, int))
     for pool, test, words in (
-        (41, None, "40 public samples, minus 0 copies of pool samples, are too few"),
+        (41, None, "40 public samples, 0 of them copies of pool samples, are too few"),
         (40, None, "too few for a pool of 40 and 1 test sample;"),
         (30, 11, "too few for a pool of 30 and 11 test samples"),
     ):

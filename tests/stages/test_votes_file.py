@@ -107,8 +107,8 @@ VOTES_OF_THREE = {"labels": True, "classes": 3}
         (np.zeros((0, 10), dtype=int), {}, "which has no votes"),
         (np.zeros((3, 2), dtype=int), {}, "at least|a count is negative"),
         (COUNTS.astype(complex), {}, "dtype complex"),
-        (np.vstack([COUNTS, [5, 2, 2]]), {}, "query 0 has 10 votes and query 3 has 9"),
-        (MATRIX, {}, r"add --classes \(for 'patebench epsilon' also --votes"),
+        (np.vstack([COUNTS, [5, 2, 2]]), {}, "query 0 has 10 votes, but query 3 has 9"),
+        (MATRIX, {}, r"add --classes \(and --votes for 'patebench epsilon'"),
         (MATRIX, {"labels": True, "classes": 2}, "2 in row 0, column 2 .*; use whole numbers from 0 to 1$"),
         (MATRIX - 1, VOTES_OF_THREE, "-1 in row 0, column 0 .* from 0 to 2, as votes of your own file cannot abstain"),
         (COUNTS, {"labels": True}, "add --classes"),
@@ -236,7 +236,7 @@ def test_a_table_is_the_same_data_in_any_order(tmp_path):
         (write_votes(tmp_path / "votes.npz", votes[:, queries], partition=""),),
     ):
         refused = released(tmp_path, path, *words)
-        assert "1 draw was made from this private data already" in str(refused.exception), path
+        assert "1 draw was already made from this private data" in str(refused.exception), path
     assert len(list((tmp_path / "ledger").glob("*.json"))) == len(list(tmp_path.glob("labels-*"))) == 1
     allowed = released(tmp_path, table(tmp_path, counts[1:]), "--ledger-budget", 50, "--ledger-delta", "1e-5")
     assert (

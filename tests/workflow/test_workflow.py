@@ -109,7 +109,9 @@ def test_a_release_is_made_once(copy: Workflow) -> None:
     assert copy.planned("--until", "collect") == set()
     status, said = copy.attempt("--forcerun", "aggregate")
     assert status != 0
-    assert "this file already exists, and if it is" in said or "protected" in said  # root may write to protected files
+    assert (
+        "this file already exists, and drawing a release" in said or "protected" in said
+    )  # root may write to protected files
     assert labels.read_bytes() == drawn
 
 

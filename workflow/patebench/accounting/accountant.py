@@ -166,7 +166,7 @@ class RenyiAccountant(Accountant):
         if not np.all(curves >= -_ROUNDING):  # also false for NaN
             raise PatebenchError(
                 f"the accountant '{self.name}' computed a Rényi divergence that is negative or not a number; correct "
-                "its `totals`"
+                "its method 'totals'"
             )
         return [
             self._best_bound(T, orders, curve, how, delta)
@@ -257,7 +257,7 @@ def check_queries(queries: Sequence[int], available: int) -> list[int]:
     for T in queries:
         if not 1 <= T <= available:
             raise PatebenchError(
-                f"ε of {plural(T, 'query')} cannot be computed from votes on {plural(available, 'query')}; choose 1 to "
-                f"{available}"
+                f"ε of {plural(T, 'query')} cannot be computed from votes on {plural(available, 'query')}; choose from "
+                f"1 to {plural(available, 'query')}"
             )
     return sorted(set(queries))

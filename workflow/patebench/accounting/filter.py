@@ -118,7 +118,8 @@ class RenyiFilter:
         added = float(cost(np.array([self.order]))[0])
         if math.isnan(added) or added < 0:
             raise PatebenchError(
-                f"the cost of a step at order {self.order:g} is {added}; a Rényi divergence must be at least 0"
+                f"the Rényi divergence of a step at order {self.order:g} is {added}, but must be at least 0; correct "
+                "the cost of the step"
             )
         return math.nextafter(self.spent + added, math.inf) if added > 0 else self.spent
 

@@ -256,7 +256,11 @@ def accountants(
     noise : noise of the first accountant
     """
     if (hours := smooth.work(votes.queries, votes.classes, votes.teachers) / _CELLS_PER_HOUR) > 1:
-        log.warning("no sanitised bound is stated: computing the smooth sensitivity would take about %.0f hours", hours)
+        log.warning(
+            "no sanitised bound is computed, because its smooth sensitivity would take about %.0f hours; use fewer"
+            " queries or teachers",
+            hours,
+        )
         return []
     source = (
         f"{theorem}, and for the other direction what one teacher changes; Nissim, Raskhodnikova, Smith 2007 "

@@ -155,7 +155,9 @@ class Votes:
     def from_weights(cls, weighted: WeightedVotes, teachers: int, classes: int) -> "Votes":
         """Create votes from weighted votes of `teachers` teachers; a teacher without a row abstains on all queries."""
         if len(weighted.teachers) and not 0 <= weighted.teachers.min() <= weighted.teachers.max() < teachers:
-            raise PatebenchError(f"teacher numbers of weighted votes must be from 0 to {teachers - 1}")
+            raise PatebenchError(
+                f"the weighted votes contain a teacher number outside 0 … {teachers - 1}; number the teachers from 0"
+            )
         return cls(weighted.table(classes), electorate=teachers, weighted=weighted)
 
     @classmethod
@@ -167,7 +169,7 @@ class Votes:
                 f"counts have shape {counts.shape} and dtype {counts.dtype}; integers, queries × classes, are needed"
             )
         if counts.shape[0] < 1 or counts.shape[1] < 2:
-            raise PatebenchError(f"counts have shape {counts.shape}; at least one query and two classes are needed")
+            raise PatebenchError(f"counts have shape {counts.shape}; give at least one query and two classes")
         if counts.max() >= MOST_VOTES:
             raise PatebenchError(f"counts go up to {counts.max()}; they must be below {MOST_VOTES}")
         totals = counts.sum(axis=1)
@@ -197,7 +199,7 @@ class Votes:
         if self.rounds:
             raise PatebenchError(
                 "the labels of all rounds are published together, so ε is stated only for all"
-                f" {plural(self.queries, 'query')}, not for {queries}; leave out the number of queries"
+                f" {plural(self.queries, 'query')}; leave out the number of queries ({queries})"
             )
         return self.at(slice(queries))
 
@@ -301,7 +303,7 @@ def counts(votes: NDArray[np.integer], classes: int, *, abstentions: bool = Fals
             f"votes have shape {votes.shape} and dtype {votes.dtype}; integers, teachers × queries, are needed"
         )
     if classes < 2:
-        raise PatebenchError(f"votes need at least two classes, not {classes}")
+        raise PatebenchError(f"classes = {classes} is too small; votes need at least two classes")
     if votes.min() < (ABSTAINED if abstentions else 0) or votes.max() >= classes:
         silence = " or −1 to abstain" if abstentions else ""
         raise PatebenchError(

@@ -109,7 +109,7 @@ def private_model_records(path: Path, content: Facts) -> list[Facts]:
     same |= {name: content.get(name) for name in _OPTIONAL}
     bounds = select_entries(path, content, ("bounds",))["bounds"]
     if not isinstance(bounds, list) or not bounds:
-        raise ArtefactError(path, "its 'bounds' is not a list of bounds")
+        raise ArtefactError(path, "its entry 'bounds' is not a list of bounds on ε")
     try:
         return [{**same, **Bound.from_json(bound).to_json()} for bound in bounds]
     except PatebenchError as fault:
@@ -135,7 +135,7 @@ def round_columns(path: Path, content: Mapping[str, Any]) -> Facts:
     """
     stored = select_entries(path, content, ("rounds",))["rounds"]
     if not isinstance(stored, list):
-        raise ArtefactError(path, "its 'rounds' is not a list")
+        raise ArtefactError(path, "its entry 'rounds' is not a list")
     rounds = [select_entries(path, facts, ("strategy", "queries", "student")) for facts in stored]
     student = _read(path, StudentParameters, rounds[0]["student"], "student").slug if rounds else None
     selected = slug(student, *((facts["strategy"], facts["queries"]) for facts in rounds))
@@ -166,7 +166,8 @@ def read_records(files: Iterable[Path]) -> "Records":
         content, _ = read_any_json(path)
         if (kind := content["kind"]) not in _READERS:
             needed = " or ".join(_READERS)
-            raise ArtefactError(path, f"it is of the kind '{kind}', but a file of the kind {needed} is needed")
+            fault = f"it is a file of kind '{kind}', which cannot be used here"
+            raise ArtefactError(path, fault, f"give a file of kind {needed}")
         records += [(path, record) for record in _READERS[kind](path, content)]
     return records_of(records)
 
@@ -187,7 +188,7 @@ def _audit_records(path: Path, content: Facts) -> list[Facts]:
         bounds = [bound for finding in content["findings"] for bound in finding["bounds"]]
         return [{"record": "audit", **facts, "noise": noise, **bound} for bound in bounds]
     except (KeyError, TypeError, ValueError, AttributeError) as fault:
-        raise ArtefactError(path, f"it is not an audit as patebench writes it ({fault})") from None
+        raise ArtefactError(path, f"it is not a valid audit ({fault})") from None
 
 
 #: Readers of artefacts with records, by kind.

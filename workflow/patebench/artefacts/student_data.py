@@ -32,7 +32,8 @@ def student_data(
     released_labels = released["labels"]
     if queries > len(released_labels):
         raise PatebenchError(
-            f"--queries is {queries}, but {released.path} contains {plural(len(released_labels), 'label')}; use fewer"
+            f"--queries is {queries}, but {released.path} contains {plural(len(released_labels), 'label')}; use"
+            " a smaller number"
         )
     if not (released_labels[:queries] >= 0).any():
         raise ArtefactError(

@@ -159,8 +159,7 @@ def _first_bytes(path: Path) -> bytes:
         with open(path, "rb") as stream:
             magic = stream.read(8)
     except OSError as fault:
-        why = f"it cannot be read ({fault.strerror})"
-        raise ArtefactError(path, why, "give the path of a file of votes") from None
+        raise ArtefactError(path, f"it cannot be read ({fault.strerror})", "give the path of a file of votes") from None
     if not magic:
         raise PatebenchError(f"{path} is empty; write a table of votes or counts to it")
     return magic
@@ -221,7 +220,6 @@ def _check_totals(counts: NDArray[np.integer]) -> None:
     if (other := np.flatnonzero(totals != totals[0])).size:
         query = int(other[0])
         raise PatebenchError(
-            f"query 0 has {plural(totals[0], 'vote')} and query {query} has {totals[query]:,}; correct the counts"
-            " (one vote per teacher and query) or, for a table of votes (teachers × queries), add --classes (for"
-            " 'patebench epsilon' also --votes)"
+            f"query 0 has {plural(totals[0], 'vote')}, but query {query} has {totals[query]:,}; correct the counts. If"
+            " the table contains votes (teachers × queries), add --classes (and --votes for 'patebench epsilon')"
         )

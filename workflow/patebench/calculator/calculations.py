@@ -115,8 +115,10 @@ def solve(
     if queries is None:
         names = set(MECHANISMS.load(mechanism).parameter_names())
         if set(parameters) < names and len(missing := names - set(parameters)) == 1:
-            line = f"the mechanism '{mechanism}' lacks its parameter '{missing.pop()}'"
-            raise PatebenchError(f"{line}; give it, or 'queries' (--queries) to find it")
+            raise PatebenchError(
+                f"the mechanism '{mechanism}' lacks its parameter '{missing.pop()}'; give this parameter, or find it by"
+                " giving 'queries' (--queries)"
+            )
         return queries_for(make_mechanism(mechanism, parameters), mechanism, epsilon, delta, classes, teachers, release)
     _check(epsilon, delta)
     kind: type[Mechanism] = MECHANISMS.load(mechanism)

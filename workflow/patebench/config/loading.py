@@ -11,7 +11,7 @@ from patebench.core.fields import show
 #: Maximum size of a configuration in bytes, and maximum number of values after all YAML aliases are replaced.
 _BYTES, _VALUES = 10_000_000, 100_000
 
-_START = "start from config/config.yaml"
+_START = "start from a copy of config/config.yaml"
 
 
 class _Loader(yaml.SafeLoader):

@@ -182,7 +182,8 @@ class PartitionParameters(Parameters):
                 raise mistake(f"the key is missing; the strategy '{self.strategy}' needs it", key)
             if not taken and value is not None:
                 users = " and ".join(f"'{name}'" for name in PARTITIONS if PARTITIONS.fact(name, "parameter") == key)
-                raise mistake(f"'{key}' belongs to {users}, not to '{self.strategy}'; leave '{key}' out", key)
+                line = f"'{key}' is only for the strategy {users}, not for '{self.strategy}'; leave '{key}' out"
+                raise mistake(line, key)
         return self
 
     def chosen_in(self, mode: Mode, *, names_owners: bool = False) -> Self:
@@ -550,7 +551,7 @@ class FeatureMethodParameters(Parameters):
     @model_validator(mode="after")
     def _belong_together(self) -> Self:
         if protects_only_labels(self.method) and self.change != "replaced":
-            raise mistake(f"'{self.method}' supports only the change 'replaced'; leave 'change' out", "change")
+            raise mistake(f"the method '{self.method}' supports only 'change: replaced'; leave 'change' out", "change")
         for key in sorted({key for name in FEATURE_METHODS for key in FEATURE_METHODS.fact(name, "options")}):
             if getattr(self, key) is not None and key not in FEATURE_METHODS.fact(self.method, "options"):
                 raise mistake(f"the method '{self.method}' has no parameter '{key}'; leave '{key}' out", key)

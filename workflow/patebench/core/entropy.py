@@ -174,7 +174,9 @@ class Draws:
         Raises PatebenchError for any other combination of these options.
         """
         if release and (seed is not None or stream is not None):
-            raise PatebenchError("a release draws from the operating system's entropy; leave out --seed and --stream")
+            raise PatebenchError(
+                "the noise of --release comes from the operating system, not from a seed; leave out --seed and --stream"
+            )
         if not release and (seed is None or stream is None):
             raise PatebenchError(
                 "the source of the noise is missing; give --seed and --stream for reproducible noise, or --release for"

@@ -302,7 +302,7 @@ def _read_meta(path: Path) -> dict[str, Any]:
     except (ValueError, *UNREADABLE) as fault:
         raise _damaged(path, fault) from None
     if not isinstance(meta, dict):
-        raise ArtefactError(path, f"its {META} is not a JSON object", code="damaged")
+        raise ArtefactError(path, f"it is damaged: its {META} is not a JSON object", code="damaged")
     return meta
 
 

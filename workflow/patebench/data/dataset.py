@@ -157,9 +157,9 @@ def check_people(private: NDArray[np.int64] | None, public: NDArray[np.int64] | 
     both = np.intersect1d(private, public)
     if len(both):
         raise PatebenchError(
-            f"{plural(len(both), 'person')} {'have' if both[1:].size else 'has'} both private and public records, for"
-            f" example the owner of private sample {int(np.flatnonzero(private == both[0])[0])}, so ε would not protect"
-            " them; put all records of a person into one part",
+            f"ε would not protect {plural(len(both), 'person')} with both private and public records, for example the"
+            f" owner of private sample {int(np.flatnonzero(private == both[0])[0])}; make all records of a person"
+            " private or all public",
             code="person-in-both-parts",
         )
 
@@ -188,7 +188,8 @@ def with_long_tail(data: Dataset, first: int, last: int) -> Dataset:
         own = np.flatnonzero(y == label)
         if len(own) < limit:
             raise PatebenchError(
-                f"long_tail: class {label} has fewer than {limit} private samples; use smaller numbers",
+                f"'long_tail' needs {limit} private samples of class {label}, but there are fewer; use smaller numbers"
+                " in 'long_tail'",
                 code="long-tail",
             )
         kept[own[:limit]] = True

@@ -107,7 +107,7 @@ class Feature(Parameters):
         if self.number is not None and not 0 < self.number[1] - self.number[0] < 1e300:
             raise mistake("the bounds of a number are invalid; give [low, high] with low < high < low + 1e300")
         if self.date is not None and not self.date[0] < self.date[1]:
-            raise mistake("the first day of a date must be before its last day; swap or correct them")
+            raise mistake("the first day is not before the last day; give 'date: [first, last]' with first before last")
         if self.category is not None and (not self.category or _repeats(self.category)):
             raise mistake("the values of a category must be different; list at least one value, and each value once")
         return self

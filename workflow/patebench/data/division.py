@@ -134,7 +134,7 @@ def divide(
     split = PublicSplit(queries, unseen[:test], len(others) - len(unseen))
     if len(split.pool) < pool or len(split.test) < (test or 1):
         raise PatebenchError(
-            f"{len(public)} public samples, minus {split.in_pool} copies of pool samples, are too few for a pool of"
+            f"{len(public)} public samples, {split.in_pool} of them copies of pool samples, are too few for a pool of"
             f" {pool} and {plural(test or 1, 'test sample')}; choose a smaller pool or test set"
         )
     return split

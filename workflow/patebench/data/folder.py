@@ -167,8 +167,7 @@ def _list_images(
         if image.label not in names:
             raise ArtefactError(
                 image.path,
-                f"its class '{image.label}' is not among the classes of the public images or the configuration:"
-                f" {listing(names)}",
+                f"the class '{image.label}' of this image is not one of the known classes ({listing(names)})",
                 "remove the image, or list all classes in the key 'class_names'",
                 code="undeclared-label",
             )

@@ -113,8 +113,8 @@ def _images_or_table(path: Path, x: NDArray[Any]) -> NDArray[Any]:
     if first == last:
         raise ArtefactError(
             path,
-            f"{shape}, so the axis of the channels is ambiguous",
-            "give images with sides of more than 4 pixels, and the channels on either the second or the last axis",
+            f"{shape}, so it is not clear which axis contains the channels",
+            "put the channels on the second or the last axis, and use images of more than 4×4 pixels",
         )
     return x if first else np.ascontiguousarray(x.transpose(0, 3, 1, 2))
 

@@ -122,9 +122,10 @@ def _note_people(
     if declared.people == "refuse":
         raise ArtefactError(
             paths[-1],
-            f"{people} of column '{declared.owner}', such as the owner of record"
-            f" {int(np.flatnonzero(is_in_both)[0]) + 1}, also have records in {paths[0]}, so ε would not protect them",
-            "put all records of a person into one part, or write `people: leave-out` to drop their private records",
+            f"ε would not protect {people} (column '{declared.owner}') whose other records are in {paths[0]}, for"
+            f" example the owner of record {int(np.flatnonzero(is_in_both)[0]) + 1}",
+            "make all records of a person private or all public, or set 'people: leave-out' in 'table' to drop these"
+            " private records",
             code="person-in-both-parts",
         )
     return f"{paths[-1]}: left out {records} of {people} who also have public records"
@@ -261,8 +262,12 @@ def expanded(declared: TableDeclaration, public: "pd.DataFrame", path: Path) -> 
 def _check_columns(path: Path, present: list[str], declared: TableDeclaration) -> None:
     for name in declared.columns:
         if name not in present:
-            fault = f"the declared column '{name}' is not in the file, whose columns are {listing(present)}"
-            raise ArtefactError(path, fault, "correct the declaration 'table'", code="missing-column")
+            raise ArtefactError(
+                path,
+                f"the declared column '{name}' is not in this file; its columns are {listing(present)}",
+                "correct the column in the key 'table'",
+                code="missing-column",
+            )
     if extra := [name for name in present if name not in (*declared.columns, *declared.drop)]:
         fault, fix = f"columns of the file are not declared: {listing(extra)}", "or list them in 'table.drop'"
         raise ArtefactError(path, fault, f"declare them as features, {fix}", code="undeclared-column")

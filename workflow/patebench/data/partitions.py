@@ -181,8 +181,8 @@ def skew(inputs: PartitionInputs) -> Assignment:
         fix = "choose another share, or a number of teachers that is a multiple of the number of classes"
         if len(stock) < needed:
             raise PatebenchError(
-                f"label {label} has {len(stock)} private samples, but {plural(int(own.sum()), 'shard')} with this main"
-                f" label must have {needed} (share {inputs.share:g}); {fix}"
+                f"{plural(int(own.sum()), 'shard')} with main label {label} at share = {inputs.share:g} need {needed}"
+                f" private samples of this label, but there are {len(stock)}; {fix}"
             )
         if len(stock) - needed > room:
             raise PatebenchError(
@@ -240,8 +240,8 @@ def _checked_owners(inputs: PartitionInputs) -> NDArray[Any]:
     column = inputs.owners
     if column is None:
         raise PatebenchError(
-            "this partition needs the owner of each record; declare the owner column of the table, or set"
-            " partition.owners to a .npy file"
+            "this partition needs the owner of each record; set 'owner' in the key 'table', or 'partition.owners' to a"
+            " .npy file"
         )
     check_numbers("owners", column, len(inputs.y))
     return column
@@ -343,7 +343,8 @@ def check_disjoint(indices: NDArray[Any], offsets: NDArray[Any], samples: int, *
     """
     if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(indices):
         raise PatebenchError(
-            f"the shards' offsets do not run from 0 to the number of indices, {len(indices)}; make the partition again"
+            f"'offsets' of the shards must run from 0 to {len(indices)}, the number of indices; make the partition"
+            " again"
         )
     sizes = np.diff(offsets.astype(np.int64))
     if (sizes < (0 if empty else 1)).any():

@@ -62,7 +62,7 @@ class GraphEncoder(Encoder):
     def learn(cls, pool: NDArray[Any], report: Report = silent) -> Self:
         cls.check(pool.shape[1:])
         if len(pool) < 2:
-            raise PatebenchError("the pool has one sample, which has no neighbours; use the encoder 'contrastive'")
+            raise PatebenchError("the pool has only one sample, so it has no neighbours; use the encoder 'contrastive'")
         base = cls.base_class.learn(pool, report)
         anchors = base.features(pool).astype(np.float32)
         return cls(base, anchors, walked(anchors, cls.neighbours).astype(np.float32))

@@ -76,8 +76,8 @@ class Gradients(_Plain):
     def check(cls, shape: tuple[int, ...]) -> None:
         if len(shape) != 3 or min(shape[1:]) < 2 * BLOCK:
             raise PatebenchError(
-                f"samples of shape {shape} are not images, or too small for histograms of gradients; use the encoder"
-                " 'contrastive'"
+                f"histograms of gradients need images of at least {2 * BLOCK}×{2 * BLOCK} pixels, not samples of shape"
+                f" {shape}; use the encoder 'contrastive'"
             )
 
     def vectors(self, x: NDArray[Any]) -> NDArray[np.float64]:

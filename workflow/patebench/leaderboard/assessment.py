@@ -266,7 +266,8 @@ def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
     array = _read_attached(folder / attachment.file, attachment.array)
     if not isinstance(mechanism, VoteMechanism):
         raise PatebenchError(
-            "'attachment' is only for mechanism.type = votes; leave 'attachment' out", code="attachment"
+            "'attachment' is only for entries with the mechanism.type 'votes'; leave 'attachment' out",
+            code="attachment",
         )
     answered = int((array >= 0).sum()) if array.ndim == 1 else 0
     if mechanism.answers is not None and answered > mechanism.answers:
@@ -280,7 +281,7 @@ def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
     if mechanism.classes is not None and array.max() >= mechanism.classes:
         raise PatebenchError(
             f"{attachment.file} contains class {array.max()}, counted from 0, but mechanism.classes is"
-            f" {mechanism.classes}; correct one number",
+            f" {mechanism.classes}; correct the file or mechanism.classes",
             code="attachment",
         )
     entry = entry.model_copy(update={"mechanism": mechanism.model_copy(update=values)})

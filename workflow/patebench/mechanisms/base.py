@@ -390,7 +390,7 @@ def make_mechanism(name: str, parameters: Mapping[str, float]) -> Mechanism:
     allowed = kind.parameter_names()
     known = f"its parameters: {', '.join(allowed)}"
     if not isinstance(parameters, Mapping):
-        raise PatebenchError(f"parameters = {quote(parameters)} is not a mapping from names to numbers; give one")
+        raise PatebenchError(f"parameters = {quote(parameters)} is not a dict; give a dict from names to numbers")
     for parameter_name in parameters:
         if parameter_name not in allowed:
             raise PatebenchError(

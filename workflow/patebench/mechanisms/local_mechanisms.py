@@ -122,7 +122,8 @@ class LocalMechanism(Mechanism):
         super().__post_init__()
         if self.unbiased not in (0, 1):
             raise PatebenchError(
-                f"{type(self).__name__}: unbiased = {self.unbiased:g}; choose 0 (as in the paper) or 1 (unbiased)"
+                f"{type(self).__name__}: unbiased = {self.unbiased:g} is neither 0 nor 1; choose 0 (as in the paper) or"
+                " 1 (unbiased)"
             )
 
     @staticmethod
@@ -157,7 +158,7 @@ class LocalMechanism(Mechanism):
         if votes.matrix is None:
             raise PatebenchError(
                 f"{type(self).__name__} perturbs each teacher's vote, but only counts are available; "
-                "give the votes, teachers × queries"
+                "give a table of votes (teachers × queries)"
             )
         reports = np.empty(votes.matrix.shape, dtype=np.int32)
         for i, channel in enumerate(self.channels(votes.teachers, votes.classes)):

@@ -52,7 +52,9 @@ class NoiseShares(Mechanism):
         """Return n − t, the number of teachers whose shares together have variance σ²; t is the tolerance."""
         needed = teachers - int(self.tolerance)
         if needed < 1:
-            raise PatebenchError(f"tolerance = {self.tolerance:g} must be below the number of teachers, {teachers}")
+            raise PatebenchError(
+                f"tolerance = {self.tolerance:g} must be below the number of teachers, {teachers}; use a smaller one"
+            )
         return needed
 
     def share_scale(self, teachers: int) -> float:

@@ -197,8 +197,8 @@ def suggested(
                 best = kind(order=order, cost=cost, epsilon=epsilon, failure=delta, **noise)
     if best is None:
         raise PatebenchError(
-            f"no ε up to {_LARGEST_EPSILON:g} releases the public votes with probability {probability:g}; add noise, "
-            "or ask fewer queries"
+            f"even at ε = {_LARGEST_EPSILON:g}, the test passes for the public votes with a probability below "
+            f"{probability:g}; add noise, or use fewer queries"
         )
     return best
 

@@ -169,7 +169,9 @@ class Form(ABC):
         used = settings.samples
         assert used is not None
         if used > samples:
-            raise PatebenchError(f"samples = {used} exceeds the {plural(samples, 'sample')} of the pool; use fewer")
+            raise PatebenchError(
+                f"samples = {used} exceeds the {plural(samples, 'sample')} of the pool; use at most {samples}"
+            )
         if settings.hint_epochs and not hints:
             if options.get("hint_epochs"):
                 raise PatebenchError(

@@ -75,7 +75,7 @@ def refuse_second_release(out: Path | str, mode: Mode) -> None:
     if mode is Mode.RELEASE and Path(out).exists():
         raise ArtefactError(
             out,
-            "this file already exists, and if it is a release, drawing it again spends its ε again",
-            "publish the existing file, or draw to another path under a limit on the total ε (--ledger-budget)",
+            "this file already exists, and drawing a release again would spend its ε again",
+            "publish the existing file, or choose another output file and limit the total ε with --ledger-budget",
             code="second-release",
         )

@@ -153,12 +153,16 @@ class Place:
         own = set(earlier.meta["entries"])
         drawn = {entry.key: entry.spent.partition for entry in ledger.entries if entry.key in own}
         if drawn.keys() != own:
-            fault = f"it does not contain the release {earlier.path}"
-            fix = "give the folder of the ledger in which this release was entered"
+            fault = f"this ledger has no entry for the release {earlier.path}"
+            fix = "give the same --ledger as for this release"
             raise ArtefactError(ledger.path, fault, fix, code="not-entered")
         if set(drawn.values()) - {shards_of(source)}:
-            fault = f"it was drawn from votes of another partition than {source.path}"
-            raise ArtefactError(earlier.path, fault, "use votes of the same teachers in all rounds", code="mismatch")
+            raise ArtefactError(
+                earlier.path,
+                f"these labels and {source.path} come from different partitions of the private data",
+                "use votes of the same teachers in all rounds",
+                code="mismatch",
+            )
 
     def enter(self, records: str, entry: Entry) -> None:
         """Add `entry` to the ledger of the data with the digest `records`; do nothing if `folder` is None."""
@@ -233,7 +237,7 @@ class Ledger:
         if private is not None and ledger.private is not None and not ledger.has_name(private):
             raise ArtefactError(
                 ledger.path,
-                f"this private data has the permanent name '{ledger.private}', but --private is '{private}'",
+                f"this private data already has the name '{ledger.private}', but --private is '{private}'",
                 f"give --private {ledger.private}",
                 code="other-name",
             )
@@ -261,7 +265,7 @@ class Ledger:
             order = float(content["order"])
             private, records = content.get("private"), tuple(map(str, content.get("records", [path.stem])))
         except (KeyError, TypeError, ValueError, AttributeError) as fault:
-            raise ArtefactError(path, f"it is not as patebench writes it ({fault!r})", fix, code="damaged") from None
+            raise ArtefactError(path, f"this ledger is damaged ({fault!r})", fix, code="damaged") from None
         return cls(path=path, private=private, records=records, entries=entries, limit=limit, order=order)
 
     def write(self) -> None:
@@ -435,18 +439,18 @@ def _check_limit(
         if drawn and (requested is not None or _adds_up(ledger.spent, spent[-1])):
             raise ArtefactError(
                 ledger.path,
-                f"{made} made from this private data already ({ledger.entries[-1].what}) without a "
-                "limit, and a later limit cannot cover earlier draws, so this draw is not allowed",
-                "for other data, give a limit with the first draw (ledger: {budget: …, delta: …} in a configuration, "
-                "--ledger-budget and --ledger-delta of a command)",
+                f"{made} already made from this private data ({ledger.entries[-1].what}) without a limit on the total "
+                "ε, and no limit can be added later",
+                "use other private data, and give the limit with the first draw (key 'ledger', or --ledger-budget and "
+                "--ledger-delta)",
                 code="no-limit",
             )
     elif requested is not None and requested != limit:
         raise ArtefactError(
             ledger.path,
-            f"the limit of all releases of this private data is ε = {limit.budget:g} at δ = {limit.delta:g}, and "
-            f"ε = {requested.budget:g} at δ = {requested.delta:g} is given now",
-            "keep the first limit, which was promised with the earlier releases",
+            f"the first draw from this private data fixed the limit ε = {limit.budget:g} at δ = {limit.delta:g}, but "
+            f"the limit ε = {requested.budget:g} at δ = {requested.delta:g} is given now",
+            "give the first limit again",
             code="other-limit",
         )
     elif not spending.keeps(spent, limit.budget, limit.delta, order):

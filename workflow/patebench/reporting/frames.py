@@ -326,20 +326,20 @@ def check_record(path: Path, record: dict[str, Any]) -> dict[str, Any]:
     """Return `record`, read from the file `path`; raise ArtefactError if a field is missing or invalid."""
     kind = record.get("record")
     if kind not in RECORDS:
-        raise ArtefactError(path, f"it contains a record of the unknown kind '{kind}'")
+        raise ArtefactError(path, f"it contains a result of the unknown kind '{kind}'")
     for column, type_ in RECORDS[str(kind)].items():
         if column not in record:
             if column in _LATER:
                 continue
-            raise ArtefactError(path, f"a record of kind '{kind}' lacks '{column}'")
+            raise ArtefactError(path, f"a result of kind '{kind}' lacks '{column}'")
         value = record[column]
         if not _fits(column, value, type_):
             name = _type_of(type_).__name__
-            fault = f"a record of kind '{kind}' has {column} = {value!r}, which is not of type {name}"
+            fault = f"a result of kind '{kind}' has {column} = {value!r}, which is not of type {name}"
             raise ArtefactError(path, fault)
         if "accuracy" in column and value is not None and not 0 <= value <= 1:
             raise ArtefactError(
-                path, f"a record of kind '{kind}' has the accuracy {column} = {value!r}, outside [0, 1]"
+                path, f"a result of kind '{kind}' has the accuracy {column} = {value!r}, outside [0, 1]"
             )
     return record
 

@@ -283,7 +283,7 @@ def read_caption(path: Path) -> str:
     try:
         text = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as fault:
-        raise ArtefactError(path, f"the caption cannot be read ({fault})", "restore it") from None
+        raise ArtefactError(path, f"this caption cannot be read ({fault})", "restore the file") from None
     if not text:
         raise ArtefactError(path, "this caption is empty", "restore it, because the report shows it")
     return "\n".join(f"<p>{_inline(paragraph)}</p>" for paragraph in re.split(r"\n\s*\n", text))

@@ -170,7 +170,8 @@ class Published:
         if len(numbers) > 1:
             where = ", ".join(f"{key} = {value}" for key, value in keys.items())
             raise PatebenchError(
-                f"published values of {quantity} for {where} differ: {sorted(numbers)}; correct one in the CSV file"
+                f"the CSV file of published values has different values of {quantity} for {where}: {sorted(numbers)};"
+                " correct or remove one line"
             )
         return numbers.pop() if numbers else None
 

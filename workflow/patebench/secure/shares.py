@@ -101,7 +101,7 @@ def check_teachers(mechanism: NoiseShares, teachers: NDArray[np.integer], ensemb
     """
     if len(set(teachers.tolist())) < len(teachers):
         raise PatebenchError(
-            f"two of the given files contain shares of the same teacher, such as {where}; give each file once"
+            f"two of the given files (the first is {where}) contain shares of the same teacher; give each file once"
         )
     if len(teachers) < (needed := mechanism.needed(ensemble)):
         raise PatebenchError(

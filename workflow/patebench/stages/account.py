@@ -113,7 +113,7 @@ def run(
         if selected:
             raise ArtefactError(
                 labels,
-                "it contains labels of the whole pool, not of queries selected in rounds",
+                "it contains labels of the whole pool, but --selected is only for labels of rounds",
                 "leave --selected out",
             )
         if (seed is None) != (stream is None):
@@ -173,7 +173,8 @@ def _query_numbers(labels: Artefact, requested: Sequence[int]) -> list[int]:
         asked = ", ".join(map(str, requested))
         raise ArtefactError(
             labels.path,
-            f"its labels of {plural(total, 'query')} are published together, so no ε can be stated for {asked} of them",
+            f"its labels of {plural(total, 'query')} are published together, so ε is stated only for all of them, but"
+            f" --queries is {asked}",
             "leave --queries out",
         )
     return check_queries(requested or [total], total)
@@ -193,8 +194,8 @@ def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path)
     if not own or set(own) - entries.keys():
         raise ArtefactError(
             ledger.path,
-            f"it does not contain the release {labels.path}",
-            "give the folder of the ledger in which this release was entered",
+            f"this ledger has no entry for the release {labels.path}",
+            "give the same --ledger as for this release",
         )
     same = {name: labels.meta[name] for name in ("mechanism", "parameters")}
     same |= {"number of teachers": votes.teachers, "partition": shards_of(source)}

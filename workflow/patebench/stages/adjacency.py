@@ -113,8 +113,8 @@ def audit(config: Run, folder: Path, changes: int = 1, thorough: bool = False) -
         data = ensemble.split.data
         if ensemble.imported:
             raise PatebenchError(
-                f"the votes of {ensemble.name} come from a file, so no private data can be changed; audit only"
-                " experiments with trained teachers (key `only`)",
+                f"the votes of {ensemble.name} come from a file, so their private data cannot be changed; audit only"
+                " experiments with trained teachers (key 'only')",
                 code="imported-votes",
             )
         if data.settings and data.settings.long_tail:

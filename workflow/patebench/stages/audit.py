@@ -57,7 +57,7 @@ def run(
         raise PatebenchError("the number of teachers is missing; give --teachers or --votes")
     if (classes is None) == (samples is None):
         raise PatebenchError(
-            "the number of classes is missing or given twice; give one of --votes, --classes and --samples"
+            "the number of classes is missing or given twice; give exactly one of --votes, --classes and --samples"
         )
     checked = make_mechanism(mechanism, parameters)
     check_size_of_delta(Mode.SEEDED, teachers, delta)

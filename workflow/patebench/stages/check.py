@@ -73,7 +73,7 @@ def check(place: Path) -> Checked:
     if not place.exists():
         raise PatebenchError(f"{place} does not exist; give the folder with your results, or a file in it")
     if place.is_file() and place.suffix not in SUFFIXES:
-        raise PatebenchError(f"{place} is not an artefact ({' or '.join(SUFFIXES)}); give an artefact or a folder")
+        raise PatebenchError(f"{place} is not a file of type {' or '.join(SUFFIXES)}; give such a file or a folder")
     files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
     paths = [path for path in files if path.suffix in SUFFIXES]
     result, read = Checked(len(paths)), cache(_read_digests)

@@ -233,7 +233,9 @@ def _read_folder(folder: Path) -> Records:
             files.append(path)
     if not files:
         content = "the page of a run, not its results" if (folder / _MANIFEST).is_file() else "no results of a run"
-        raise PatebenchError(f"{folder} contains {content}; give the folder that the configuration names as `results`")
+        raise PatebenchError(
+            f"{folder} contains {content}; give the folder in the key 'results' of the run's configuration"
+        )
     if skipped:
         click.echo(f"{folder}: skipped {plural(skipped, 'file')}, foreign or damaged; see `patebench check`", err=True)
     return read_records(files)

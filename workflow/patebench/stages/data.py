@@ -92,7 +92,9 @@ def _read_long_tail(text: str) -> tuple[int, int]:
     """
     numbers = text.split(",")
     if len(numbers) != 2 or not all(number.isdecimal() and int(number) for number in numbers):
-        raise PatebenchError(f"--option long_tail={text}: give two positive whole numbers, such as long_tail=5000,50")
+        raise PatebenchError(
+            f"--option long_tail={text} is not two positive whole numbers; give two, such as long_tail=5000,50"
+        )
     return int(numbers[0]), int(numbers[1])
 
 

@@ -55,8 +55,10 @@ def run(
     is entered in the ledger of the private data before it is drawn.
     """
     if release and sanitise:
-        line = "--release means discrete noise, for which no sanitised bound is proven"
-        raise PatebenchError(f"{line}; give --release or --sanitise, not both")
+        raise PatebenchError(
+            "--release means discrete noise, for which no sanitised bound is proven; give --release or --sanitise, not"
+            " both"
+        )
     ledger_options = ledger, ledger_budget, ledger_delta, private
     if not sanitise and ledger_options != (None, None, None, None):
         line = "--ledger and --private are only for sanitised bounds; leave them out, or give --sanitise"

@@ -69,7 +69,7 @@ def run(
     facts = read_json(summary, "join_votes")
     if facts.get("votes") != source.digest:
         raise ArtefactError(
-            summary, f"it describes other votes than {votes}", "give the summary of these votes", code="mismatch"
+            summary, f"it is not the summary of {votes}", "give the summary of these votes", code="mismatch"
         )
     about = select_entries(summary, facts, _FACTS)
     copies = read_manifest(manifest, "copies")["copies"] if manifest else {}

@@ -235,7 +235,8 @@ def _check_teachers(chunks: Sequence[Artefact], shards: Artefact) -> None:
             if teacher in owners:
                 raise ArtefactError(
                     part.path,
-                    f"it contains teacher {teacher}, whose votes are also in {owners[teacher]}",
+                    f"it contains votes of teacher {teacher}, as {owners[teacher]} does",
+                    "give each teacher only once (--chunk)",
                     code="teachers",
                 )
             owners[teacher] = part.path
@@ -248,7 +249,11 @@ def _check_teachers(chunks: Sequence[Artefact], shards: Artefact) -> None:
         )
     if extra := set(owners) - set(range(shards.meta["teachers"])):
         raise ArtefactError(
-            owners[min(extra)], f"its teacher {min(extra)} is not in the partition {shards.path}", code="teachers"
+            owners[min(extra)],
+            f"it contains teacher {min(extra)}, counted from 0, but the partition {shards.path} has only"
+            f" {shards.meta['teachers']}",
+            "give the partition of these teachers",
+            code="teachers",
         )
 
 

@@ -52,8 +52,8 @@ def run(
     if configuration is None:
         reasons = dict.fromkeys(filter(None, (value.not_comparable or value.not_run for value in values)))
         raise PatebenchError(
-            f"no configuration measures '{name}'{': ' if reasons else ''}{'; '.join(reasons)}; choose another row "
-            "(`patebench reproduce` lists all rows)"
+            f"no configuration exists for the row '{name}'{': ' if reasons else ''}{'; '.join(reasons)}; choose another"
+            " row (`patebench reproduce` lists all rows)"
         )
     file = file_in_home(home, f"config/papers/{configuration}.yaml")
     verdicts = home / validate(load(file), files=False).pages / "tables" / "verdicts.csv"

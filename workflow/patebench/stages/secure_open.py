@@ -33,8 +33,11 @@ def run(
     first = parts[0]
     for part in parts[1:]:
         if not np.array_equal(part["teachers"], first["teachers"]):
-            fix = "let all aggregators sum the shares of the same teachers"
-            raise ArtefactError(part.path, f"it sums the shares of other teachers than {first.path}", fix)
+            raise ArtefactError(
+                part.path,
+                f"this sum and {first.path} are over shares of different teachers",
+                "let all aggregators sum the shares of the same teachers",
+            )
     numbers, needed = sorted(part.meta["aggregator"] for part in parts), first.meta["aggregators"]
     if numbers != list(range(1, needed + 1)):
         raise PatebenchError(

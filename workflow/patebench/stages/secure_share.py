@@ -56,8 +56,11 @@ def run(
     check_in_place(source)
     numbers, classes = source["teachers"], int(source.meta["classes"])
     if numbers.max() >= teachers:
-        fault = f"it contains teacher number {numbers.max()}, counted from 0, but --teachers is {teachers}"
-        raise ArtefactError(chunk, fault, "give the total number of teachers")
+        raise ArtefactError(
+            chunk,
+            f"it contains teacher number {numbers.max()}, counted from 0, but --teachers is {teachers}",
+            "give the total number of teachers as --teachers",
+        )
     check_protects(source, draws.mode)
     check_size_of_delta(draws.mode, teachers, ledger_delta, votes=source)
     votes = _read_votes(source, mechanism, noise_shares)

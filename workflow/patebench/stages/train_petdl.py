@@ -65,7 +65,9 @@ def run(
     summary, source = read_json(ensemble, "join_votes"), read_arrays(votes, VOTES)
     public, test_set = read_arrays(pool, POOL), read_samples(test, "test")
     if summary.get("votes") != source.digest:
-        raise ArtefactError(ensemble, f"it was made with other votes than {votes}", code="mismatch")
+        raise ArtefactError(
+            ensemble, f"it is not the summary of {votes}", "give the summary of these votes", code="mismatch"
+        )
     check_together(pool=public, test=test_set, votes=source)
     check_pool_protection(public)
     check_size_of_delta(Mode.SEEDED, len(source["votes"]), parameters.delta, votes=source)
@@ -79,7 +81,7 @@ def run(
     teacher = make_learner(summary["model"], summary["recipe"], classes=classes)
     if not isinstance(teacher, Network):
         raise PatebenchError(
-            f"PET-DL needs networks as teachers, but these are '{summary['model']}'; set model: conv-small for the"
+            f"PET-DL needs networks as teachers, but these are '{summary['model']}'; set 'model: conv-small' for the"
             " ensemble in the configuration"
         )
     size = sum(layer.numel() for layer in teacher.build(shape, classes).parameters())

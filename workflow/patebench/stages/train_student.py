@@ -72,7 +72,9 @@ def run(
     extracted = read_arrays(features, FEATURES) if features else None
     method, whole_table = parameters.method, reads_table(parameters.method)
     if whole_table and parameters.hold_out:
-        raise PatebenchError(f"the method '{method}' uses all counts of a released table; leave out --hold-out")
+        raise PatebenchError(
+            f"the method '{method}' learns from a whole table, of which nothing can be held out; leave out --hold-out"
+        )
     if whole_table and features:
         raise PatebenchError(f"the method '{method}' decodes a table with --encoder; leave out --features")
     if encoder and not needs_features(method):
@@ -129,7 +131,7 @@ def _use_images(data: StudentData, samples: Artefact) -> StudentData:
 
     def features(x: NDArray[Any]) -> NDArray[np.floating]:
         if vectors is None or x is not samples["images"]:
-            raise PatebenchError("features are available only for the images of the pool; pass these images")
+            raise PatebenchError("features are available only for the images of the pool; pass the pool to `features`")
         return vectors
 
     return replace(data, pool=samples["images"], features=features)

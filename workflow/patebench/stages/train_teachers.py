@@ -161,7 +161,12 @@ def _read_rounds(paths: Sequence[Path], pool: Artefact) -> list[Artefact]:
                 code="rounds",
             )
         if file["queries"].max() >= len(pool["x"]):
-            raise ArtefactError(file.path, f"it selects a sample that {pool.path} does not contain", code="queries")
+            raise ArtefactError(
+                file.path,
+                f"it selects sample {file['queries'].max()}, but {pool.path} has only {len(pool['x'])} samples",
+                "select queries from this pool",
+                code="queries",
+            )
     if rounds:
         check_distinct(np.concatenate([file["queries"] for file in rounds]), paths[-1])
     return rounds
