@@ -44,7 +44,7 @@ def test_holds_what_papers_print():
 def test_lookup_returns_none_or_refuses_conflicting_values():
     published = made.PRINTED
     assert published.lookup("epsilon", dataset="digits") is None
-    with pytest.raises(PatebenchError, match=" differ: "):
+    with pytest.raises(PatebenchError, match="has different values of epsilon"):
         published.lookup("epsilon", dataset="mnist", teachers=250)
 
 

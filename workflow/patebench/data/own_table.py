@@ -264,7 +264,7 @@ def _check_columns(path: Path, present: list[str], declared: TableDeclaration) -
         if name not in present:
             raise ArtefactError(
                 path,
-                f"the declared column '{name}' is not in this file; its columns are {listing(present)}",
+                f"the declared column '{name}' is not in the file; its columns are {listing(present)}",
                 "correct the column in the key 'table'",
                 code="missing-column",
             )
