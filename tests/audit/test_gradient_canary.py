@@ -34,7 +34,7 @@ class Toy:
         self.samples = len(x)
 
     def along(self, total: torch.Tensor) -> float:
-        return float(total.view(3, 2)[1] @ torch.tensor([-1.0, 1.0])) / -(2**0.5)
+        return float(total.view(3, 2)[1] @ torch.tensor([-1.0, 1.0], dtype=total.dtype)) / -(2**0.5)
 
     def clipped_sum(self, chosen: torch.Tensor, clip: float) -> torch.Tensor:
         return self.model.clipped_sum(self.model.start(), chosen, clip)

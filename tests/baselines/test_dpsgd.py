@@ -209,7 +209,7 @@ def test_the_clipped_sum_of_a_network_is_that_of_a_loop(build, clip: float) -> N
     model, chosen = _network(build, x, y), torch.tensor([0, 2, 3, 6])
     scaled = Standardise(torch.from_numpy(x))(torch.from_numpy(x)[chosen])
     expected = _by_loop(model._net, scaled, torch.from_numpy(y)[chosen], clip)
-    assert torch.allclose(model.clipped_sum(model.start(), chosen, clip), expected, rtol=1e-3, atol=2e-4)
+    assert torch.allclose(model.clipped_sum(model.start(), chosen, clip), expected.double(), rtol=1e-3, atol=2e-4)
 
 
 @pytest.mark.parametrize("clip", [0.2, 1.0, 50.0])
@@ -221,7 +221,20 @@ def test_the_clipped_sum_of_a_linear_model_is_that_of_a_loop(clip: float) -> Non
     expected = _by_loop(layer, torch.from_numpy(x).float(), torch.from_numpy(y), clip)
     expected = torch.cat([expected[: 5 * CLASSES].view(CLASSES, 5).T, expected[None, 5 * CLASSES :]])
     found = LinearModel(lambda x: x, x, y, CLASSES).clipped_sum(weights.flatten(), torch.arange(30), clip)
-    assert torch.allclose(found, expected.flatten(), rtol=1e-3, atol=1e-4)
+    assert torch.allclose(found, expected.flatten().double(), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("classes", [1, 10])
+def test_rounding_of_a_sum_of_many_samples_does_not_exceed_the_clipping_norm(classes: int) -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, classes, 20_000)
+    x = rng.normal(size=(20_000, 32)) / 20 + rng.normal(size=(10, 32))[y]
+    model = LinearModel(lambda x: x, x / np.linalg.norm(x, axis=1, keepdims=True), y, 10)
+    weights, every = model.start(), torch.arange(len(x))
+    whole = model.clipped_sum(weights, every, 0.1)
+    for gone in (0, 7, 19_999):
+        rest = model.clipped_sum(weights, every[every != gone], 0.1)
+        assert float((whole - rest).norm()) <= 0.1
 
 
 @pytest.mark.slow
@@ -249,13 +262,17 @@ def test_views_are_averaged_before_clipping() -> None:
     views = model._augmentations_of(x[1:2])
     model._augmentations_of = lambda samples: views
     mean = _by_loop(model._net, views[0], y[1:2].expand(8), 1e9) / 8
-    assert torch.allclose(model.clipped_sum(model.start(), torch.tensor([1]), 1e9), mean, rtol=1e-3, atol=1e-4)
+    assert torch.allclose(model.clipped_sum(model.start(), torch.tensor([1]), 1e9), mean.double(), rtol=1e-3, atol=1e-4)
+
+
+def _flat(x):
+    return x.reshape(len(x), -1)
 
 
 @pytest.mark.parametrize("samples", [0, 600])
 def test_large_and_empty_batches_are_summed_in_parts(samples: int) -> None:
     x, y = _images(600)
-    for model in (_network(mlp, x, y), LinearModel(lambda x: x.reshape(len(x), -1), x, y, CLASSES)):
+    for model in (_network(mlp, x, y), LinearModel(_flat, _flat(x), y, CLASSES)):
         chosen = torch.arange(samples)
         whole = model.clipped_sum(model.start(), chosen, 1.0)
         parts = [model.clipped_sum(model.start(), part, 1.0) for part in chosen.split(90)]

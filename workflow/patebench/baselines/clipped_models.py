@@ -48,7 +48,9 @@ Features = Callable[[NDArray[Any]], NDArray[np.floating]]
 class LinearModel:
     """Linear classifier for DP-SGD, with weights (features + 1, classes); the last row is the bias.
 
-    Its inputs are the features of the private samples, computed by a public function.
+    Its inputs are the features of the private samples, computed by a public function. All numbers have double
+    precision: with single precision, one record can change the rounding of a sum of many others by more than a percent
+    of the clipping norm.
 
     This is the softmax regression of Tramèr & Boneh 2021, *Differentially private learning needs better features (or
     much more data)*. For features x, predicted probabilities p and the one-hot label y, the norm of a sample's gradient
@@ -56,16 +58,20 @@ class LinearModel:
     the gradient of each sample.
     """
 
-    def __init__(self, features: Features, x: NDArray[Any], y: NDArray[np.integer], classes: int) -> None:
+    def __init__(self, features: Features, vectors: NDArray[Any], y: NDArray[np.integer], classes: int) -> None:
+        """Create the model for private samples with the features `vectors` and the labels `y` (samples,).
+
+        `features` computes the features of public samples; those of private samples are computed for each one alone.
+        """
         self._features = features
-        self._inputs = self._inputs_of(x)
+        self._inputs = _with_bias(vectors)
         labels = torch.from_numpy(y.astype(np.int64))
         self._targets = F.one_hot(labels, classes).to(self._inputs.dtype)
         self._norms = self._inputs.norm(dim=1)
 
     def start(self) -> Tensor:
         """Return the initial weights: all 0, so that all classes are equally likely."""
-        return torch.zeros(self._inputs.shape[1] * self._targets.shape[1])
+        return torch.zeros(self._inputs.shape[1] * self._targets.shape[1], dtype=torch.float64)
 
     def clipped_sum(self, weights: Tensor, positions: Tensor, clip: float) -> Tensor:
         """Return the sum (weights,) of the private samples' gradients, each clipped to the norm `clip`.
@@ -80,14 +86,15 @@ class LinearModel:
 
     def logits(self, weights: Tensor, x: NDArray[Any]) -> Tensor:
         """Return the logits (samples, classes) for samples `x`, with the weights in the vector `weights`."""
-        return self._logits(weights, self._inputs_of(x))
+        return self._logits(weights, _with_bias(self._features(x)))
 
     def _logits(self, weights: Tensor, inputs: Tensor) -> Tensor:
-        return inputs @ weights.view(inputs.shape[1], -1)
+        return inputs @ weights.to(inputs.dtype).view(inputs.shape[1], -1)
 
-    def _inputs_of(self, x: NDArray[Any]) -> Tensor:
-        """Return the features of samples `x` and a last column of 1 for the bias: (samples, features + 1)."""
-        return F.pad(torch.from_numpy(self._features(x)).float(), (0, 1), value=1.0)
+
+def _with_bias(vectors: NDArray[Any]) -> Tensor:
+    """Return `vectors` (samples, features) and a last column of 1 for the bias: (samples, features + 1)."""
+    return F.pad(torch.from_numpy(vectors).double(), (0, 1), value=1.0)
 
 
 #: Maximum number of augmented images in one call of the network, and maximum number of entries in the per-sample
@@ -131,14 +138,15 @@ class NetworkModel:
         return torch.cat([parameter.detach().flatten() for parameter in self._net.parameters()]).clone()
 
     def clipped_sum(self, weights: Tensor, positions: Tensor, clip: float) -> Tensor:
-        total, named = torch.zeros_like(weights), self._parameters_by_name(weights)
+        # In double precision, one sample does not change the rounding of a sum of others (see `LinearModel`).
+        total, named = torch.zeros_like(weights, dtype=torch.float64), self._parameters_by_name(weights)
         samples_per_call = max(1, min(_AT_ONCE // self._views, _NUMBERS // len(weights)))
         parts = torch.split(positions, samples_per_call) if len(positions) else ()
         for part in parts:
             by_name = self._gradients(named, self._augmentations_of(self._x[part]), self._y[part].to(self._device))
             gradients = torch.cat([gradient.flatten(1) for gradient in by_name.values()], 1)
             factors = clip_factors(gradients.norm(dim=1), clip)
-            total += factors @ without_dropped(gradients, factors)
+            total += factors.double() @ without_dropped(gradients, factors).double()
         return total
 
     @torch.inference_mode()

@@ -119,7 +119,7 @@ def train(
     schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.0, total_iters=steps)
     curve = []
     for step in range(1, steps + 1):
-        weights.grad = noisy.step(partial(model.clipped_sum, weights))
+        weights.grad = noisy.step(partial(model.clipped_sum, weights)).to(weights.dtype)
         optimiser.step()
         schedule.step()
         ema_update_tensors([average], [weights], step, ema)

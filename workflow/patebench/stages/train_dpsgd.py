@@ -18,6 +18,7 @@ from patebench.artefacts.reading import (
     check_pool_protection,
     locate_faults,
     model_inputs,
+    private_features,
     read_encoder,
     read_samples,
     records_outside,
@@ -166,7 +167,7 @@ def _build_model(
             raise PatebenchError(f"the form '{training.form}' needs the encoder of the public pool; give --encoder")
         learnt = read_encoder(encoder, pool)
         if training.form == "linear":
-            return "linear", LinearModel(learnt.features, x, y, classes)
+            return "linear", LinearModel(learnt.features, private_features(learnt, x), y, classes)
         if not isinstance(learnt, contrast.ContrastEncoder):
             raise PatebenchError(
                 f"the form '{training.form}' needs a network as encoder; set 'encoder: contrastive' in the "
