@@ -289,7 +289,7 @@ FAULTS: list[tuple[str, Callable[[], Any]]] = [
     ("unknown mechanism 'gnmx' (did you mean 'gnmax'?)", lambda: bounds(mechanism="gnmx", sigma=4)),
     ("not the class GNMax", lambda: bounds(mechanism=GNMax)),
     ("mechanism must be a name, such as 'gnmax', or a Mechanism object, not 3", lambda: bounds(mechanism=3)),
-    ("GNMax already has its parameters; leave out sigma", lambda: bounds(mechanism=GNMax(4), sigma=4)),
+    ("the GNMax object already contains its parameters; leave out sigma", lambda: bounds(mechanism=GNMax(4), sigma=4)),
     ("δ = '1e-5' is not a number", lambda: bounds(sigma=4, delta="1e-5")),
     ("ε of 31 queries cannot be computed", lambda: bounds(sigma=4, queries=31)),
     ("counts have shape (3,)", lambda: bounds([1, 2, 3], sigma=4)),

@@ -55,11 +55,11 @@ def test_an_invalid_bound_is_refused(changes: dict[str, Any], words: str) -> Non
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"epsilon": "much"}, "value in a bound record is invalid"),
-        ({"epsilon": None}, "value in a bound record is invalid"),
-        ({"kind": "sure"}, "value in a bound record is invalid"),
-        ({"label": None}, "record has label = "),
-        ({"publishable": 1}, "record has publishable = "),
+        ({"epsilon": "much"}, "value in a stored bound is invalid"),
+        ({"epsilon": None}, "value in a stored bound is invalid"),
+        ({"kind": "sure"}, "value in a stored bound is invalid"),
+        ({"label": None}, "bound has label = "),
+        ({"publishable": 1}, "bound has publishable = "),
         ({"sigma": 40}, "has the fields"),
         ({"adjacency": ...}, "has the fields"),
     ],

@@ -127,7 +127,7 @@ def test_npz_a_private_label_or_name_that_is_not_public_is_refused(save: Saver) 
 
 
 NPZ_FAULTS: dict[str, tuple[dict[str, Any], str]] = {
-    "no labels": ({"y": None}, "the array 'y' is missing"),
+    "no labels": ({"y": None}, "it lacks the array 'y'"),
     "float images": ({"x": images(6, 9, 9) / 255, "y": Y}, "give images as uint8"),
     "no channel axis": ({"x": images(6, 9, 9, 9), "y": Y}, "not clear which axis contains the channels"),
     "float labels": ({"y": Y / 1.0}, "give one integer for each sample"),
@@ -137,7 +137,7 @@ NPZ_FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "names that are one text": ({"y": Y, "class_names": np.array("cat")}, "all different"),
     "a name twice": ({"y": Y, "class_names": np.array(["a", "b", "a"])}, "values a, b, a"),
-    "other names of arrays": ({"x": None, "X": images(6, 9, 9), "y": Y}, "'x' is missing; arrays in the file: X, y"),
+    "other names of arrays": ({"x": None, "X": images(6, 9, 9), "y": Y}, "lacks the array 'x' .arrays in .* X, y"),
     "labels from 1": ({"y": Y + 1}, "are 1, 2, 3, but no sample has the label 0;"),
     "a label of 100000": (
         {"y": np.array([0, 1, 0, 1, 0, 100_000])}, "the label 2; .*classes: 100001"
@@ -151,7 +151,7 @@ NPZ_FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "NaN": ({"x": np.full((6, 2), np.nan), "y": Y}, r"public\.npz: 12 values .* in row 0, column 0"),
     "beyond float32": ({"x": np.full((6, 2), 1e200), "y": Y}, r"are NaN, infinite or beyond ±3\.4e38; replace"),
     "nothing": ({"x": images(0, 9, 9), "y": Y[:0]}, "there are no samples"),
-    "pickled": ({"x": np.array([{}] * 6), "y": Y}, "pickled objects, which are never loaded"),
+    "pickled": ({"x": np.array([{}] * 6), "y": Y}, "pickled Python objects, which patebench never loads"),
 }  # fmt: skip
 
 

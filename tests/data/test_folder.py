@@ -159,7 +159,7 @@ def test_what_fits_no_class_is_refused_or_counted(folders: dict[str, str], tmp_p
     for given, words in (
         ({"private": str(tmp_path / "none")}, "folder does not exist"),
         ({"private": str(private / "bee")}, "contains no folders"),
-        ({"private": str(tmp_path)}, "is not one of the known classes|no folders with images"),
+        ({"private": str(tmp_path)}, "is not one of the known classes|none of its folders contains an image"),
     ):
         with pytest.raises(ArtefactError, match=words):
             read({**folders, **given})

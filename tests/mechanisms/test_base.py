@@ -123,9 +123,12 @@ COUNTS = Votes.from_counts(np.array([[3, 1]]))
         (lambda: cost_per_query("ptr-gnmax", made("ptr-gnmax"), 9, 2), "has no known worst-case cost per query"),
         (
             lambda: cost_per_query("x", made("sparse-gnmax"), 9, 2),
-            "releases its table as a whole, so it cannot stop at",
+            "releases the counts of all queries at once, so it cannot stop at",
         ),
-        (lambda: cost_per_query("x", made("distributed-sparse-gnmax"), 99, 2), "releases its table as a whole"),
+        (
+            lambda: cost_per_query("x", made("distributed-sparse-gnmax"), 99, 2),
+            "releases the counts of all queries at once",
+        ),
         (lambda: check_adaptive("ptr-gnmax", made("ptr-gnmax")), "cannot be queried in rounds"),
         (lambda: DistributedGNMax(5.0, 10).needed(10), "tolerance = 10 must be below the number of teachers, 10"),
         (lambda: made("stable-svt").neighbours(np.array([[3, 2]])), "depends on other queries"),

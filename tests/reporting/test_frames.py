@@ -67,7 +67,7 @@ def _private_model(path, **changes):
         (partial(_collected, teacher_accuracy_mean=95.3), "outside [0, 1]"),
         (partial(_collected, teacher_accuracy_min=-0.1), "outside [0, 1]"),
         (partial(_private_model, bounds=[]), "not a list of bounds"),
-        (partial(_private_model, bounds=[{"epsilon": 1.0}]), "a bound record has the fields"),
+        (partial(_private_model, bounds=[{"epsilon": 1.0}]), "a stored bound has the fields"),
         (partial(_private_model, accuracy=None), "accuracy = None"),
         (partial(_private_model, teachers="four"), "teachers = 'four'"),
         (partial(made.write_collected, made={}), "not a list"),

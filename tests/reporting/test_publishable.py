@@ -137,7 +137,7 @@ def test_labels_from_a_seed_have_no_publishable_page(tmp_path: Path, digits: Dig
     )
     with pytest.raises(PatebenchError, match="entry 'mode' does not match"):
         page(tmp_path, {**files, "labels": [seeded]})
-    with pytest.raises(PatebenchError, match="the file of its bounds is not among the given files"):
+    with pytest.raises(PatebenchError, match="none of the given files contains the bounds of these labels"):
         page(tmp_path, {**files, "bounds": []})
     assert not (tmp_path / "publishable.html").exists()
 

@@ -267,7 +267,7 @@ def test_a_cut_goes_into_one_published_sum(votes, tmp_path, monkeypatch):
     secure_sum.run(shares=[held[0][0]], out=tmp_path / "sum.npz")
     (tmp_path / "link.npz").symlink_to(held[0][0])
     for given in ([held[0][0]], [held[1][0], held[0][0]], [held[1][0], tmp_path / "link.npz"]):
-        with pytest.raises(ArtefactError, match="its shares are already part of a sum"):
+        with pytest.raises(ArtefactError, match="its shares were already summed"):
             secure_sum.run(shares=given, out=tmp_path / "second.npz")
     assert not (tmp_path / "second.npz").exists()
     # A sum that could not be written was not published, one that was written before a failure may have been.
@@ -282,7 +282,7 @@ def test_a_cut_goes_into_one_published_sum(votes, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         secure_sum.run(shares=[held[0][1]], out=tmp_path / "failed.npz")
     monkeypatch.undo()
-    with pytest.raises(ArtefactError, match="its shares are already part of a sum"):
+    with pytest.raises(ArtefactError, match="its shares were already summed"):
         secure_sum.run(shares=[held[0][1]], out=tmp_path / "other.npz")
 
 
@@ -292,7 +292,7 @@ def test_parties_that_make_no_sense_are_refused(votes, ragged, tmp_path):
         (votes, {"teachers": 10}, "it contains teacher number 11, counted from 0, but --teachers is 10"),
         (votes, {"parameters": {"sigma": 6.0, "tolerance": 12.0}}, "tolerance = 12 must be below the number of"),
         (votes, {"out": [tmp_path / "one.npz"]}, "a single aggregator would see every vote"),
-        (ragged, {}, r"may abstain.* every query; use distributed-sparse-gnmax"),
+        (ragged, {}, r"may abstain.* every query; use the mechanism distributed-sparse-gnmax"),
         (ragged, {**CAPPED, "facts": {"abstentions": False}}, "these run from -1"),
         (votes, {"facts": {"queries_files": ["a"]}}, "selected in rounds, but secure aggregation reveals all"),
     ):

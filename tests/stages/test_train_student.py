@@ -47,7 +47,10 @@ def test_only_the_first_queries_and_only_answered_ones_count(digits: Digits, tru
     first, second = digits.train(digits.release(half)), digits.train(digits.release(garbage_after))
     assert first["answered"] == second["answered"] == 100
     assert first["accuracy"] == second["accuracy"]
-    with pytest.raises(ArtefactError, match="none of its first 200 queries was answered; use less noise"):
+    with pytest.raises(
+        ArtefactError,
+        match="none of its first 200 queries was answered, so no label is left for training; train on more queries",
+    ):
         digits.train(digits.release(np.full(300, -1)))
 
 

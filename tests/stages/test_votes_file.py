@@ -79,7 +79,7 @@ def test_an_artefact_states_its_own_classes_and_orientation(tmp_path):
     np.testing.assert_array_equal(read(path, labels=True, classes=3).matrix, MANY)
     with pytest.raises(PatebenchError, match="3 classes, not 4"):
         read(path, labels=True, classes=4)
-    with pytest.raises(PatebenchError, match="votes of 30 teachers, not of 8; leave --teachers out"):
+    with pytest.raises(PatebenchError, match="votes of 30 teachers, but --teachers is 8; leave --teachers out"):
         read(path, teachers=8)
     path.write_bytes(path.read_bytes()[:-30])
     with refuses("damaged"):
@@ -105,7 +105,7 @@ VOTES_OF_THREE = {"labels": True, "classes": 3}
         (COUNTS.astype(np.uint64) + np.uint64(2**63), {}, "use whole numbers from 0 to"),
         (COUNTS.ravel(), {}, "two dimensions"),
         (np.zeros((0, 10), dtype=int), {}, "which has no votes"),
-        (np.zeros((3, 2), dtype=int), {}, "at least|a count is negative"),
+        (np.zeros((3, 2), dtype=int), {}, "at least|counts are negative"),
         (COUNTS.astype(complex), {}, "dtype complex"),
         (np.vstack([COUNTS, [5, 2, 2]]), {}, "query 0 has 10 votes, but query 3 has 9"),
         (MATRIX, {}, r"add --classes \(and --votes for 'patebench epsilon'"),

@@ -137,7 +137,7 @@ def test_siamese_networks_ask_for_what_looks_like_nothing_known():
     ("name", "pool", "words"),
     [
         ("siamese", np.zeros((9, 4), np.float32), "'siamese' needs images"),
-        ("binary-experts", np.zeros((9, 1, 4, 4), np.uint8), "needs more than 4 classes, not 4"),
+        ("binary-experts", np.zeros((9, 1, 4, 4), np.uint8), "needs more than 4 classes, but these data have 4"),
     ],
 )
 def test_unsuitable_data_are_refused(name, pool, words):

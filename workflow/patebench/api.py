@@ -295,7 +295,9 @@ def _resolve_mechanism(mechanism: object, parameters: dict[str, float], release:
     elif isinstance(mechanism, Mechanism):
         name, checked = type(mechanism).__name__, mechanism
         if parameters:
-            raise PatebenchError(f"{name} already has its parameters; leave out {', '.join(parameters)}")
+            raise PatebenchError(
+                f"the {name} object already contains its parameters; leave out {', '.join(parameters)}"
+            )
     else:
         what = f"the class {mechanism.__name__}" if isinstance(mechanism, type) else quote(mechanism)
         raise PatebenchError(f"mechanism must be a name, such as 'gnmax', or a Mechanism object, not {what}")

@@ -64,8 +64,8 @@ class WeightedVotes:
         rows = (len(weights),)
         if weights.ndim != 2 or weights.dtype.kind != "i" or labels.shape != rows or teachers.shape != rows:
             raise PatebenchError(
-                f"weights have shape {weights.shape} and dtype {weights.dtype}; integers, rows × queries, are needed, "
-                "with one label and one teacher per row"
+                f"weights have shape {weights.shape} and dtype {weights.dtype}, labels shape {labels.shape}, teachers"
+                f" shape {teachers.shape}; give integer weights, rows × queries, one label and one teacher for each row"
             )
         if len(labels) and not 0 <= labels.min() <= labels.max() < classes:
             raise PatebenchError(f"labels of weighted votes must be from 0 to {classes - 1}")
@@ -171,11 +171,11 @@ class Votes:
         if counts.shape[0] < 1 or counts.shape[1] < 2:
             raise PatebenchError(f"counts have shape {counts.shape}; give at least one query and two classes")
         if counts.max() >= MOST_VOTES:
-            raise PatebenchError(f"counts go up to {counts.max()}; they must be below {MOST_VOTES}")
+            raise PatebenchError(f"the largest count is {counts.max()}; give counts below {MOST_VOTES}")
         totals = counts.sum(axis=1)
         if counts.min() < 0 or totals.min() < 1 or totals.min() != totals.max():
             raise PatebenchError(
-                "a count is negative, or the sums of the queries differ or are 0; count each teacher once per query"
+                "counts are negative, or their sum is 0 or differs between queries; count each teacher once per query"
             )
         return cls(np.asarray(counts, dtype=np.int64))
 
@@ -210,10 +210,10 @@ class Votes:
         chances: NDArray[np.float64] = check_array("predictions", predictions).astype(np.float64)
         if chances.shape != self.counts.shape:
             raise PatebenchError(
-                f"predictions have shape {chances.shape}, and the votes need {self.counts.shape}: queries × classes"
+                f"predictions have shape {chances.shape}; give shape {self.counts.shape}, queries × classes"
             )
         if not np.all((chances >= 0) & (chances <= 1)):  # also false for NaN
-            raise PatebenchError("predictions must be probabilities, from 0 to 1")
+            raise PatebenchError("predictions contain NaN or values outside 0 … 1; give probabilities")
         return replace(self, predictions=chances)
 
     @property

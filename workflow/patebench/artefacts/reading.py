@@ -52,8 +52,8 @@ def read_samples(path: Path, role: str) -> Artefact:
     if samples.meta["role"] != role:
         raise ArtefactError(
             path,
-            f"it contains the {samples.meta['role']} samples, but the {role} samples are needed",
-            "give the right file",
+            f"it contains the {samples.meta['role']} samples instead of the {role} samples",
+            f"give the file of the {role} samples",
             code="kind",
         )
     return samples

@@ -113,7 +113,7 @@ def private_model_records(path: Path, content: Facts) -> list[Facts]:
     try:
         return [{**same, **Bound.from_json(bound).to_json()} for bound in bounds]
     except PatebenchError as fault:
-        raise ArtefactError(path, f"it is not as patebench writes it ({fault})") from None
+        raise ArtefactError(path, f"it contains an invalid entry ({fault})") from None
 
 
 def student_slug(path: Path, content: Facts, *, whole_pool: bool) -> str:
@@ -151,7 +151,7 @@ def _read(path: Path, model: type[P], facts: Any, entry: str) -> P:
     try:
         return model.checked(facts, entry, record=True)
     except PatebenchError as fault:
-        raise ArtefactError(path, f"it is not as patebench writes it ({fault})") from None
+        raise ArtefactError(path, f"it contains an invalid entry ({fault})") from None
 
 
 def read_records(files: Iterable[Path]) -> "Records":
@@ -175,7 +175,7 @@ def read_records(files: Iterable[Path]) -> "Records":
 def _collected_records(path: Path, content: Facts) -> list[Facts]:
     records = content.get("records")
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
-        raise ArtefactError(path, "its 'records' is not a list of objects")
+        raise ArtefactError(path, "its entry 'records' is not a list of JSON objects")
     return records
 
 
@@ -233,7 +233,9 @@ def read_releases(
         for what, known in (("bounds", release.digest in known_bounds), ("pool", pool in known_pools)):
             if not known:
                 raise ArtefactError(
-                    release.path, f"the file of its {what} is not among the given files", "give this file too"
+                    release.path,
+                    f"none of the given files contains the {what} of these labels",
+                    f"give the file of the {what} too",
                 )
     return [
         Release(

@@ -38,8 +38,8 @@ def student_data(
     if not (released_labels[:queries] >= 0).any():
         raise ArtefactError(
             released.path,
-            f"none of its first {plural(queries, 'query')} was answered",
-            "use less noise or more queries",
+            f"none of its first {plural(queries, 'query')} was answered, so no label is left for training",
+            "train on more queries (--queries), or draw labels with less noise",
         )
     if released.meta.get("weighted") and not whole_table:
         raise ArtefactError(

@@ -64,7 +64,9 @@ def read_source(
         source, votes = read_votes(path)
         if teachers not in (None, votes.teachers):
             found = plural(votes.teachers, "teacher")
-            raise PatebenchError(f"{path} contains votes of {found}, not of {teachers}; leave --teachers out")
+            raise PatebenchError(
+                f"{path} contains votes of {found}, but --teachers is {teachers}; leave --teachers out"
+            )
         if classes not in (None, votes.classes):
             found = f"{votes.classes} classes"
             raise PatebenchError(f"{path} contains votes among {found}, not {classes}; leave --classes out")

@@ -227,7 +227,7 @@ def with_new_head(net: nn.Module, classes: int) -> nn.Module:
     """
     if not (isinstance(net, nn.Sequential) and isinstance(last := net[-1], nn.Linear)):
         raise PatebenchError(
-            "this encoder cannot be fine-tuned, because it does not end in a linear layer; use the form 'scratch'"
+            "the encoder does not end in a linear layer, so it cannot be fine-tuned; set 'form' to 'scratch'"
         )
     head = nn.Linear(last.out_features, classes)
     nn.init.zeros_(head.weight)

@@ -427,8 +427,11 @@ class _Expansion:
             if protects_only_labels(method_entry.method) != bool(settings.protects):
                 unit = "whole records, but this experiment labels alone"
                 unit = unit if settings.protects else "labels alone, but this experiment whole records"
-                line = f"'{method_entry.method}' protects {unit} ({self.where}.protects)"
-                raise PatebenchError(f"{line}; leave the method out", code="labels", where=f"{where}.method")
+                raise PatebenchError(
+                    f"'{method_entry.method}' protects {unit} ({self.where}.protects); leave the method out",
+                    code="labels",
+                    where=f"{where}.method",
+                )
             numbers = {key: getattr(method_entry, key) for key in ("prototypes", "candidates", "clusters")}
             # A small pool reduces the default number of candidates, but not that of clusters, which must be checked.
             numbers["clusters"] = numbers["clusters"] or getattr(

@@ -124,7 +124,9 @@ class DatasetSettings(ClassParameters):
     def _suits_the_loader(self) -> Self:
         for key, loader in (("table", "table"), ("images", "folder"), ("index", "folder")):
             if getattr(self, key) is not None and self.loader != loader:
-                raise mistake(f"'{key}' belongs to '{loader}', not to '{self.loader}'; leave '{key}' out", key)
+                raise mistake(
+                    f"'{key}' is only for the loader '{loader}', not for '{self.loader}'; leave '{key}' out", key
+                )
         if self.loader == "table" and self.table is None:
             hint = "the key is missing; run patebench describe, which proposes a declaration from the public data"
             raise mistake(hint, "table", code="missing")
@@ -134,7 +136,9 @@ class DatasetSettings(ClassParameters):
                 hint = f"the built-in data set '{self.loader}' needs no entry; set it as 'dataset' of an experiment"
                 raise mistake(f"{hint}, or change it here by 'features' or 'long_tail'", "loader")
             if given:
-                raise mistake(f"'{self.loader}' is built in and has its own files; leave '{given[0]}' out", given[0])
+                raise mistake(
+                    f"the built-in data set '{self.loader}' has its own files; leave '{given[0]}' out", given[0]
+                )
             return self
         if self.index is not None:
             if given and given[0] != "copy_of":

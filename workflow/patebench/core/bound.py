@@ -185,12 +185,12 @@ class Bound:
         record = {"add_or_remove": None, **record}  # older records lack this field
         if set(record) != names:
             raise PatebenchError(
-                f"a bound record has the fields {sorted(record)} instead of {sorted(names)}; compute the bound again"
+                f"a stored bound has the fields {sorted(record)} instead of {sorted(names)}; compute the bound again"
             )
         for name, wanted in _TYPES.items():
             if not isinstance(record[name], wanted):
                 raise PatebenchError(
-                    f"a bound record has {name} = {record[name]!r}, which is not of type {wanted.__name__}; compute the"
+                    f"a stored bound has {name} = {record[name]!r}, which is not of type {wanted.__name__}; compute the"
                     " bound again"
                 )
         try:
@@ -206,7 +206,7 @@ class Bound:
                 }
             )
         except (TypeError, ValueError) as fault:
-            raise PatebenchError(f"a value in a bound record is invalid ({fault}); compute the bound again") from None
+            raise PatebenchError(f"a value in a stored bound is invalid ({fault}); compute the bound again") from None
 
 
 def curves(bounds: Iterable[Bound]) -> list[dict[str, Any]]:

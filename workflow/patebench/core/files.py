@@ -259,14 +259,18 @@ def _read_arrays(path: Path, layout: Layout) -> Artefact:
                     arrays[name.removesuffix(".npy")] = np.lib.format.read_array(member, allow_pickle=False)
     except ValueError as fault:
         if "allow_pickle" in str(fault) or "Object arrays" in str(fault):
-            raise ArtefactError(path, "it contains pickled objects, which are never loaded", code="pickled") from None
+            raise ArtefactError(
+                path, "it contains pickled Python objects, which patebench never loads", code="pickled"
+            ) from None
         raise ArtefactError(path, f"it is damaged ({fault})", code="damaged") from None
     except UNREADABLE as fault:
         raise _damaged(path, fault) from None
     digest = meta.pop("digest", None)
     _check(path, layout, arrays, meta)
     if digest != _digest(arrays, meta):
-        raise ArtefactError(path, "its checksum does not match its content", code="checksum")
+        raise ArtefactError(
+            path, "its checksum does not match its content, so it is damaged or was edited", code="checksum"
+        )
     return Artefact(path, arrays, meta, str(digest))
 
 
@@ -342,7 +346,9 @@ def read_any_json(path: Path | str) -> tuple[dict[str, Any], str]:
         raise ArtefactError(path, "it has no 'kind', so it is not a patebench artefact", code="not-ours")
     stored, computed = content.pop("digest", None), hashlib.sha256(_canonical(content)).hexdigest()
     if stored != computed:
-        raise ArtefactError(path, "its checksum does not match its content", code="checksum")
+        raise ArtefactError(
+            path, "its checksum does not match its content, so it is damaged or was edited", code="checksum"
+        )
     return content, computed
 
 
@@ -395,7 +401,9 @@ def _check(path: Path, layout: Layout, arrays: Mapping[str, NDArray[Any]], meta:
     _check_meta(path, layout, meta)
     needed = {name for name, field in layout.fields.items() if not field.optional}
     if missing := needed - set(arrays):
-        raise ArtefactError(path, f"it lacks the array '{min(missing)}'", code="layout")
+        raise ArtefactError(
+            path, f"it lacks the array '{min(missing)}', so it is incomplete or of another version", code="layout"
+        )
     if extra := set(arrays) - set(layout.fields):
         raise ArtefactError(path, f"it contains the unknown array '{min(extra)}'", code="layout")
     for limit in sorted({field.below for field in layout.fields.values() if field.below}):
@@ -406,7 +414,7 @@ def _check(path: Path, layout: Layout, arrays: Mapping[str, NDArray[Any]], meta:
     lengths: dict[str, int] = {}
     for name, array in arrays.items():
         if fault := _fault_of(array, layout.fields[name], meta, lengths):
-            raise ArtefactError(path, f"its array '{name}' {fault}", code="layout")
+            raise ArtefactError(path, f"its array '{name}' is invalid, because it {fault}", code="layout")
 
 
 def _fault_of(array: NDArray[Any], field: Field, meta: Mapping[str, Any], lengths: dict[str, int]) -> str | None:

@@ -181,8 +181,11 @@ def _owners(images: Sequence[_Image]) -> NDArray[np.int64] | None:
 def _list_folder(folder: Path, notes: list[str]) -> list[_Image]:
     """Return the images of `folder`, which contains one folder per class; add a message on ignored files to `notes`."""
     if not folder.is_dir():
-        fix = f"give a folder that contains one folder for each class; {OWN_DATA}"
-        raise ArtefactError(folder, "this folder does not exist", fix)
+        raise ArtefactError(
+            folder,
+            "this folder does not exist",
+            f"give a folder that contains one folder for each class; {OWN_DATA}",
+        )
     classes = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     if not classes:
         fix = f"create a folder for each class and put its images there; {OWN_DATA}"
@@ -194,8 +197,11 @@ def _list_folder(folder: Path, notes: list[str]) -> list[_Image]:
         if path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and path.is_file()
     ]
     if not images:
-        fix = f"make one folder per class in it, with images of the types {', '.join(sorted(SUFFIXES))}; {OWN_DATA}"
-        raise ArtefactError(folder, "it has no folders with images", fix)
+        raise ArtefactError(
+            folder,
+            "none of its folders contains an image",
+            f"put images of the types {', '.join(sorted(SUFFIXES))} into one folder per class; {OWN_DATA}",
+        )
     known = {image.path for image in images}
     if others := sorted(path for path in folder.rglob("*") if path not in known and not path.is_dir()):
         notes.append(

@@ -72,12 +72,20 @@ def _read(path: Path, notes: list[str]) -> Arrays:
             arrays = {name: archive[name] for name in ARRAYS if name in archive}
     except (ValueError, OSError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error) as fault:
         if "Object arrays" in str(fault):
-            raise ArtefactError(path, "it contains pickled objects, which are never loaded", OWN_DATA) from None
-        raise ArtefactError(path, f"it is not a readable .npz file ({fault})", OWN_DATA) from None
+            raise ArtefactError(
+                path,
+                "it contains pickled Python objects, which patebench never loads",
+                f"store only arrays of numbers or text; {OWN_DATA}",
+            ) from None
+        raise ArtefactError(
+            path, f"it is not a readable .npz file ({fault})", f"write it again with numpy.savez; {OWN_DATA}"
+        ) from None
     for name in ("x", "y"):
         if name not in arrays:
             names = listing(sorted(known)) or "none"
-            raise ArtefactError(path, f"the array '{name}' is missing; arrays in the file: {names}", OWN_DATA)
+            raise ArtefactError(
+                path, f"it lacks the array '{name}' (arrays in the file: {names})", f"add this array; {OWN_DATA}"
+            )
     if ignored := sorted(known - set(ARRAYS)):
         notes.append(f"{path}: ignored {plural(len(ignored), 'array')}: {listing(ignored)}")
     return arrays
@@ -87,8 +95,11 @@ def _samples(path: Path, arrays: Arrays) -> LabelledSamples:
     """Return the samples in `arrays`, which were read from `path`; raise PatebenchError if they are invalid."""
     for name in ("y", "row", "owner"):
         if name in arrays and (arrays[name].dtype.kind not in "iu" or arrays[name].ndim != 1):
-            fault = f"its array '{name}' has dtype {arrays[name].dtype} and shape {arrays[name].shape}"
-            raise ArtefactError(path, fault, "give one integer for each sample")
+            raise ArtefactError(
+                path,
+                f"its array '{name}' has dtype {arrays[name].dtype} and shape {arrays[name].shape}",
+                "give one integer for each sample",
+            )
     # Integers beyond int64 become negative, which is invalid.
     y, rows, owners = (arrays[name].astype(np.int64) if name in arrays else None for name in ("y", "row", "owner"))
     x = _images_or_table(path, arrays["x"])

@@ -226,7 +226,9 @@ def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
         fix = "install it by pip install 'patebench[parquet]', or give a .csv file"
         raise ArtefactError(path, "reading Parquet requires pyarrow", fix) from None
     except Exception as fault:  # parsers raise many kinds of errors
-        raise ArtefactError(path, f"it cannot be read as a table ({fault})", "repair the file") from None
+        raise ArtefactError(
+            path, f"it cannot be read as a table ({fault})", "correct the file, or give another"
+        ) from None
     if twice := sorted(name for name, count in Counter(names).items() if name and count > 1):
         line = f"two columns have the same name: {listing(twice)}"
         raise ArtefactError(path, line, "give each column a name of its own", code="repeated-column")
@@ -269,8 +271,12 @@ def _check_columns(path: Path, present: list[str], declared: TableDeclaration) -
                 code="missing-column",
             )
     if extra := [name for name in present if name not in (*declared.columns, *declared.drop)]:
-        fault, fix = f"columns of the file are not declared: {listing(extra)}", "or list them in 'table.drop'"
-        raise ArtefactError(path, fault, f"declare them as features, {fix}", code="undeclared-column")
+        raise ArtefactError(
+            path,
+            f"columns of the file are not declared: {listing(extra)}",
+            "declare them in 'table.features', or list them in 'table.drop'",
+            code="undeclared-column",
+        )
 
 
 def encode(frame: "pd.DataFrame", declared: TableDeclaration, path: Path) -> NDArray[np.float32]:

@@ -69,13 +69,18 @@ def propose(
     owner = owner or next((name for name in columns if any(part in name.lower() for part in _PEOPLE)), None)
     others = [name for name in columns if name != owner]
     if len(others) < 2:
-        fault = f"its columns are {listing(columns)}, which are too few"
-        raise ArtefactError(path, fault, "give a table with a label and at least one feature")
+        raise ArtefactError(
+            path,
+            f"its columns are {listing(columns)}, which are too few",
+            "give a table with a label and at least one feature",
+        )
     label = label or others[-1]
     if public_share is not None:
         frame = frame[public_by_hash(frame, owner, public_share)]
     if not len(frame):
-        raise ArtefactError(path, "it has no public records", "give more records, or a larger public share")
+        raise ArtefactError(
+            path, "it contains no public records", "give a file with more records, or a larger public share"
+        )
     classes = sorted(set(map(plain_text, frame[label].dropna())))
     if len(classes) < 2:
         raise ArtefactError(
@@ -95,8 +100,11 @@ def propose(
     features = {name: _feature(frame[name]) for name in columns if name not in (label, owner)}
     dropped = [name for name, feature in features.items() if feature is None]
     if len(dropped) == len(features):
-        fault = "no column can be a feature, because each is constant or has too many different values"
-        raise ArtefactError(path, fault, "give a table with other columns")
+        raise ArtefactError(
+            path,
+            "no column can be a feature, because each is constant or has too many different values",
+            "give a table with other columns",
+        )
     lines += ["features:", *(f"  {_quoted(name)}: {feature}" for name, feature in features.items() if feature)]
     if dropped:
         lines.append(f"drop: {_yaml_list(dropped)}  # constant, or too many different values")

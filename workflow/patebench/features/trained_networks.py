@@ -159,7 +159,7 @@ class NetworkEncoder(AxesEncoder):
             raise PatebenchError(line, code="network") from None
         if not isinstance(vector, np.ndarray) or vector.ndim != 2 or len(vector) != 1 or vector.dtype.kind != "f":
             shape = f"{vector.dtype} {vector.shape}" if isinstance(vector, np.ndarray) else type(vector).__name__
-            raise PatebenchError(f"the network's output is {shape}; {_EXPECTED}", code="network")
+            raise PatebenchError(f"the network's output for one image is {shape}; {_EXPECTED}", code="network")
         with np.errstate(over="ignore"):
             row = vector[0].astype(np.float32)
         if not np.isfinite(row).all():

@@ -271,8 +271,11 @@ def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
         )
     answered = int((array >= 0).sum()) if array.ndim == 1 else 0
     if mechanism.answers is not None and answered > mechanism.answers:
-        text = f"mechanism.answers is {mechanism.answers}, but {attachment.file} contains {answered} answers"
-        raise PatebenchError(f"{text}; correct one number", code="attachment")
+        raise PatebenchError(
+            f"mechanism.answers is {mechanism.answers}, but {attachment.file} contains {answered} answers; correct one"
+            " number",
+            code="attachment",
+        )
     values = {"queries": array.shape[-1], **({"teachers": len(array)} if array.ndim == 2 else {})}
     for name, value in values.items():
         if (stated := getattr(mechanism, name)) not in (None, value):
@@ -297,11 +300,15 @@ def _read_attached(path: Path, name: str) -> NDArray[np.integer]:
             raise PatebenchError("it is not a file")
         with zipfile.ZipFile(path) as archive:
             if (size := sum(item.file_size for item in archive.infolist())) > _MOST_BYTES:
-                raise PatebenchError(f"it unpacks to {size:,} bytes; at most {_MOST_BYTES:,} are read")
+                raise PatebenchError(f"unpacked, it is {size:,} bytes, above the limit of {_MOST_BYTES:,}")
         with np.load(path, allow_pickle=False) as arrays:
             array: NDArray[Any] = arrays[name]
     except Exception as fault:  # a damaged archive may raise anything
-        raise PatebenchError(f"the array '{name}' cannot be read ({fault})", code="attachment", where=path) from None
+        raise PatebenchError(
+            f"the array '{name}' cannot be read ({fault}); give an .npz file with this array",
+            code="attachment",
+            where=path,
+        ) from None
     if (
         array.ndim not in (1, 2)
         or array.dtype.kind not in "iu"

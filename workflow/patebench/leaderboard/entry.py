@@ -279,7 +279,9 @@ def read_entry(path: Path) -> Entry:
     try:
         content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_without_repetition)
     except (OSError, ValueError, RecursionError) as fault:
-        raise PatebenchError(f"it is not a JSON file ({fault}); correct it", code="not-json", where=path) from None
+        raise PatebenchError(
+            f"it cannot be read as JSON ({fault}); correct the file", code="not-json", where=path
+        ) from None
     try:
         return Entry.model_validate(content).model_copy(update={"name": path.stem, "origin": Origin.WRITTEN})
     except ValidationError as fault:

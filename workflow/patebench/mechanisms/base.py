@@ -149,7 +149,7 @@ class Mechanism(ABC):
                 most = "" if math.isinf(high) else f" and at most {high:g}"
                 raise PatebenchError(f"{name} = {value:g} is out of range; it must be {least}{most}")
             if item.metadata.get("whole") and value % 1:
-                raise PatebenchError(f"{name} = {value:g} is not a whole number; give one")
+                raise PatebenchError(f"{name} = {value:g} is not a whole number; give a whole number")
             object.__setattr__(self, item.name, float(value) + 0.0)  # a plain float, and 0 for −0
 
     @abstractmethod
@@ -181,8 +181,8 @@ class Mechanism(ABC):
         else:
             return {**arrays, "labels": labels}
         raise PatebenchError(
-            f"{type(self).__name__}.release returned {fault}; return {plural(votes.queries, 'signed integer')} from 0"
-            f" to {votes.classes - 1}, or {NO_ANSWER} for no answer"
+            f"{type(self).__name__}.release returned {fault}; return {plural(votes.queries, 'signed integer')}: a label"
+            f" from 0 to {votes.classes - 1} for each query, or {NO_ANSWER} for no answer"
         )
 
     def student_labels(self, votes: Votes) -> Labels:
@@ -491,7 +491,8 @@ def check_adaptive(name: str, mechanism: Mechanism) -> None:
         )
     if mechanism.most_participation(_MANY) < _MANY:
         raise PatebenchError(
-            f"each round would restart the participation schedule of the mechanism '{name}'; set participation = 1"
+            f"the mechanism '{name}' has participation below 1, which is not supported for queries in several rounds;"
+            " set 'participation' to 1"
         )
 
 
@@ -505,9 +506,8 @@ def cost_per_query(name: str, mechanism: Mechanism, teachers: int, classes: int)
     """
     if mechanism.answering is Answering.AS_TABLE:
         raise PatebenchError(
-            f"the mechanism '{name}' releases its table as a whole, so it cannot stop at a budget; find the noise for "
-            "a target ε with `patebench calibrate`, and limit the total ε of all releases (ledger: "
-            "{budget: …, delta: …} in a configuration)"
+            f"the mechanism '{name}' releases the counts of all queries at once, so it cannot stop at a budget; leave"
+            " the budget out, and find the noise for a target ε with `patebench calibrate`"
         )
     if (cost := mechanism.per_query_cost(teachers, classes)) is None:
         able = [other for other in MECHANISMS if MECHANISMS.load(other).per_query_cost is not Mechanism.per_query_cost]

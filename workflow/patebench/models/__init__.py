@@ -81,8 +81,11 @@ def check_compressible(model: str | None) -> None:
     """Raise PatebenchError if `model` is None or cannot be built with fewer parameters."""
     if model is None or not MODELS.fact(model, "compressible", False):
         able = " or ".join(name for name in MODELS if MODELS.fact(name, "compressible", False))
-        what = "no model is given" if model is None else f"the model '{model}' cannot be built with fewer parameters"
-        raise PatebenchError(f"{what}; for compression choose the model {able}")
+        if model is None:
+            raise PatebenchError(f"compression needs a model, but none is given; choose the model {able}")
+        raise PatebenchError(
+            f"the model '{model}' cannot be built with fewer parameters; for compression choose the model {able}"
+        )
 
 
 #: Callback that a learner calls in training, with the number of finished epochs and the number of all epochs.

@@ -175,8 +175,8 @@ class Form(ABC):
         if settings.hint_epochs and not hints:
             if options.get("hint_epochs"):
                 raise PatebenchError(
-                    "hint_epochs is above 0, but the ensemble stores no hints; set 'hints: block2' for the ensemble, or"
-                    " 'hint_epochs: 0'"
+                    "'hint_epochs' is above 0, but the ensemble stores no hints; set 'hints: block2' for the ensemble,"
+                    " or 'hint_epochs: 0'"
                 )
             settings = replace(settings, hint_epochs=0)
         if options.get("epsilon") is None:

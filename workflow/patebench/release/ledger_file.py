@@ -223,8 +223,8 @@ class Ledger:
         if len(matching) > 1:
             raise ArtefactError(
                 matching[0].path,
-                f"this file and {matching[1].path} are ledgers of the same private data, so draws would not add up",
-                "remove the wrong one from the folder, or leave --private out if that name is of other data",
+                f"this file and {matching[1].path} are ledgers of the same private data, but only one is allowed",
+                "remove the wrong ledger or, if the name given as --private is that of other data, leave --private out",
                 code="two-ledgers",
             )
         if not matching:
@@ -456,9 +456,9 @@ def _check_limit(
     elif not spending.keeps(spent, limit.budget, limit.delta, order):
         raise ArtefactError(
             ledger.path,
-            f"{_describe(spent, limit.delta, order)} at δ = {limit.delta:g}, above the limit ε = "
-            f"{limit.budget:g} of all releases of this private data",
-            "draw with more noise, fewer queries or, for this draw, a smaller --budget",
+            f"{_describe(spent, limit.delta, order)} at δ = {limit.delta:g}, above the ledger's "
+            f"limit ε = {limit.budget:g} for all releases of this private data",
+            "draw with more noise, fewer queries or a smaller --budget",
             code="above-limit",
         )
 

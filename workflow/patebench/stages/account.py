@@ -188,7 +188,7 @@ def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path)
     `source` is the file of `votes`.
     """
     if labels.meta["mode"] != Mode.RELEASE:
-        raise PatebenchError("labels from a seed are not a release and are not entered in a ledger; leave out --ledger")
+        raise PatebenchError("these labels were drawn with a seed, so they are in no ledger; leave out --ledger")
     ledger, own = Ledger.of(folder, records_of(source)), labels.meta.get("entries")
     entries = {entry.key: entry for entry in ledger.entries}
     if not own or set(own) - entries.keys():

@@ -111,8 +111,8 @@ def _read_votes(chunk: Artefact, name: str, mechanism: NoiseShares) -> Votes:
     if votes.abstentions and not mechanism.abstentions:
         raise ArtefactError(
             chunk.path,
-            f"its teachers may abstain, but the proof of '{name}' is for teachers that vote on every query",
-            f"use {' or '.join(secure_mechanisms(abstentions=True))}",
+            f"its teachers may abstain, but '{name}' is proved only for teachers that vote on every query",
+            f"use the mechanism {' or '.join(secure_mechanisms(abstentions=True))}",
         )
     return votes
 

@@ -62,8 +62,7 @@ def _mark_summed(shares: Sequence[Artefact], out: Path) -> Iterator[None]:
             if not claim(mark):
                 raise ArtefactError(
                     share.path,
-                    "its shares are already part of a sum; two sums over different teachers could be subtracted, which"
-                    " reveals votes with less noise",
+                    "its shares were already summed, and a second sum could reveal votes with less noise",
                     "publish the first sum, or let all teachers make new shares (which spends more ε)",
                 )
             marks.append(mark)

@@ -55,7 +55,8 @@ def run(
     if labels is None and strategy != initial_strategy(strategy):
         able = " or ".join(name for name in STRATEGIES if name == initial_strategy(name))
         raise PatebenchError(
-            f"the strategy '{strategy}' needs a student, which the first round lacks; use the strategy {able}"
+            f"the strategy '{strategy}' needs a student of an earlier round, but --labels is missing; give --labels and"
+            f" --predictions of that round, or in the first round use the strategy {able}"
         )
     if (features is not None) != selects_by_features(strategy):
         able = ", ".join(name for name in STRATEGIES if selects_by_features(name))

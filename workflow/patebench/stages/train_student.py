@@ -76,7 +76,7 @@ def run(
             f"the method '{method}' learns from a whole table, of which nothing can be held out; leave out --hold-out"
         )
     if whole_table and features:
-        raise PatebenchError(f"the method '{method}' decodes a table with --encoder; leave out --features")
+        raise PatebenchError(f"the method '{method}' computes features with --encoder; leave out --features")
     if encoder and not needs_features(method):
         raise PatebenchError(f"the method '{method}' uses no features; leave out --encoder")
     whole = student_data(samples, released, queries, extracted, whole_table=whole_table)

@@ -200,7 +200,10 @@ def _vote_with_features(
             f"--neighbours is {neighbours}, but there are only {len(positions)} queries; use at most {len(positions)}"
         )
     if weighted(training.model) and len(rounds) > 1:
-        raise PatebenchError(f"'{training.model}' votes once, not in rounds; select all queries beforehand")
+        raise PatebenchError(
+            f"teachers of the model '{training.model}' cannot vote in several rounds; give --selected once, with all"
+            " queries"
+        )
     offsets = shards["offsets"][numbers[0] : numbers[-1] + 2]
     rows = shards["indices"][offsets[0] : offsets[-1]]
     public_encoder = read_encoder(encoder, pool)

@@ -104,7 +104,8 @@ def binary_experts(state: AcquisitionState, queries: int, seed: int) -> NDArray[
     """
     if state.data.classes <= OTHERS:
         raise PatebenchError(
-            f"'binary-experts' needs more than {OTHERS} classes, not {state.data.classes}; use 'least-confident'"
+            f"the strategy 'binary-experts' needs more than {OTHERS} classes, but these data have {state.data.classes};"
+            " use 'least-confident'"
         )
     shuffled = generator(seed, "order").permutation(state.unqueried)
     doubtful = unconfident(expert_scores(state, shuffled, seed))
