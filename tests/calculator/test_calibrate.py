@@ -119,7 +119,7 @@ def test_more_queries_than_anybody_asks():
     ("arguments", "message"),
     [
         (("gnmax", {"sigma": 1.0}, 0.5, DELTA), "one query costs ε = "),
-        (("gnmax", {"sigma": 1.0}, 0.5, DELTA, 10), r"none is missing; leave out exactly one"),
+        (("gnmax", {"sigma": 1.0}, 0.5, DELTA, 10), r"nothing is left to find; leave out one"),
         (
             ("gnmax", {}, 0.5, DELTA),
             r"lacks its parameter 'sigma'; give this parameter, or find it by giving 'queries' \(--queries\)",

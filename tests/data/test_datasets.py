@@ -150,7 +150,7 @@ NPZ_FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "NaN": ({"x": np.full((6, 2), np.nan), "y": Y}, r"public\.npz: 12 values .* in row 0, column 0"),
     "beyond float32": ({"x": np.full((6, 2), 1e200), "y": Y}, r"are NaN, infinite or beyond ±3\.4e38; replace"),
-    "nothing": ({"x": images(0, 9, 9), "y": Y[:0]}, "there are no samples"),
+    "nothing": ({"x": images(0, 9, 9), "y": Y[:0]}, "the array of samples is empty"),
     "pickled": ({"x": np.array([{}] * 6), "y": Y}, "pickled Python objects, which patebench never loads"),
 }  # fmt: skip
 

@@ -68,7 +68,7 @@ def test_slugs_are_path_components():
         (
             "ptr-gnmax",
             {"order": 8, "cost": 1, "epsilon": 1, "failure": 1e-5, "sigma": 9},
-            r"PtrGNMax: the labels, without the test, already cost .*\(cost = 1, order = 8\), .* raise 'epsilon'",
+            r"PtrGNMax: cost = 1 at order = 8 gives ε = .* raise 'epsilon'",
         ),
     ],
 )

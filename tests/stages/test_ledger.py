@@ -105,8 +105,16 @@ def test_data_with_a_ledger_gets_a_name_by_a_draw_or_without_one(tmp_path: Path)
     first, second = (enter_draw(tmp_path, records, entry(), LIMIT) for records in (PRIVATE, OTHER))
     assert enter_draw(tmp_path, PRIVATE, entry(), LIMIT, "patients").path == first.path
     for path, name, fault in (
-        (second.path, "patients", "the name 'patients' belongs to the data of this ledger; choose another name"),
-        (second.path, "Patients", "the name 'Patients' belongs to the data of this ledger; choose another name"),
+        (
+            second.path,
+            "patients",
+            "the name 'patients' already belongs to the data of this ledger; choose another name",
+        ),
+        (
+            second.path,
+            "Patients",
+            "the name 'Patients' already belongs to the data of this ledger; choose another name",
+        ),
         (first.path, "clients", "its data has the permanent name 'patients', not 'clients'"),
         (tmp_path, "clients", "give the path of the ledger whose data you want to name"),
         (second.path, "../clients", "cannot be the name of a folder"),

@@ -176,7 +176,7 @@ def test_files_that_do_not_go_together_are_refused(rounds):
     for call, words in (
         (lambda: rounds.account(1, 1), "was selected more than once"),
         (lambda: rounds.account(1), "its labels are for other queries"),
-        (lambda: rounds.account(), "pass --selected once per round"),
+        (lambda: rounds.account(), "give the file of each round's queries as --selected"),
         (
             lambda: rounds.account(0, 1, queries=(5, 10)),
             "published together, so ε is stated only for all of them, but --queries is 5, 10",

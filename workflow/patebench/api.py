@@ -340,4 +340,4 @@ def _read_votes(votes: Votes | ArrayLike, classes: int | None) -> Votes:
     try:
         return Votes.from_counts(table)
     except PatebenchError as fault:
-        raise PatebenchError(f"{fault} (if these are votes, teachers × queries, give classes=…)") from None
+        raise PatebenchError(f"{fault} (or, if these are votes, teachers × queries, give classes=…)") from None

@@ -282,10 +282,18 @@ def check_drawn_from(labels: Artefact, source: Artefact, votes: Votes) -> None:
     for name, value in held.items():
         if stored.get(name) != value and not (name == "votes" and stored[name] is None):
             if name in ("votes", "pool"):
-                fault = f"it was drawn from {'other votes' if name == 'votes' else 'another pool'} than {source.path}"
-            else:
-                fault = f"its '{name}' is {show(stored.get(name))}, but that of {source.path} is {show(value)}"
-            raise ArtefactError(labels.path, fault, "give the votes from which the labels were drawn", code="mismatch")
+                raise ArtefactError(
+                    labels.path,
+                    f"it was drawn from {'other votes' if name == 'votes' else 'another pool'} than {source.path}",
+                    "give the votes from which the labels were drawn",
+                    code="mismatch",
+                )
+            raise ArtefactError(
+                labels.path,
+                f"its '{name}' is {show(stored.get(name))}, but that of {source.path} is {show(value)}",
+                "give the votes from which the labels were drawn",
+                code="mismatch",
+            )
 
 
 def may_abstain(source: Artefact) -> bool:

@@ -44,8 +44,8 @@ def student_data(
     if released.meta.get("weighted") and not whole_table:
         raise ArtefactError(
             released.path,
-            "its votes have weights, so no label of a single query can be computed from its table",
-            "train a student that uses the whole table: --method table-regression or table-network",
+            "its counts are sums of weighted votes, which determine no label of a single query",
+            "train a student that uses all counts: --method table-regression or table-network",
             code="weights",
         )
     labels = np.full(len(samples["x"]), -1, np.int64)

@@ -124,7 +124,7 @@ def solve(
     kind: type[Mechanism] = MECHANISMS.load(mechanism)
     if release:
         check_releasable(mechanism, kind)
-    solved = _missing_parameter(mechanism, kind, parameters, queries)
+    solved = _missing_parameter(mechanism, kind, parameters)
 
     (limits,) = (item.metadata for item in fields(kind) if item.name == solved)
     ends = max(searches.LEAST, limits["low"]), min(searches.GREATEST, limits["high"])
@@ -222,7 +222,7 @@ def worst_case(
 
 def _check(epsilon: float, delta: float) -> None:
     if not 0 < epsilon < math.inf:
-        raise PatebenchError(f"a target of ε = {epsilon} is not allowed; choose a positive, finite ε")
+        raise PatebenchError(f"the target ε = {epsilon} is invalid; choose a positive, finite ε")
     check_delta(delta)
 
 
@@ -245,7 +245,7 @@ def _calibration(
     )
 
 
-def _missing_parameter(name: str, kind: type[Mechanism], parameters: Mapping[str, float], queries: int) -> str:
+def _missing_parameter(name: str, kind: type[Mechanism], parameters: Mapping[str, float]) -> str:
     """Return the name of the one parameter of the mechanism that `parameters` lacks.
 
     Raises PatebenchError if no parameter or several parameters are missing.
@@ -254,10 +254,14 @@ def _missing_parameter(name: str, kind: type[Mechanism], parameters: Mapping[str
     if len(missing) == 1:
         return missing[0]
     names = ", ".join(kind.parameter_names())
-    state = f"{', '.join(missing)} are missing" if missing else "none is missing"
+    if missing:
+        raise PatebenchError(
+            f"'{name}' needs the parameters {names}, but {', '.join(missing)} are missing, and only one can be found;"
+            " leave out exactly one"
+        )
     raise PatebenchError(
-        f"of the parameters of '{name}' ({names}), {state}; leave out exactly one to find it for"
-        f" {plural(queries, 'query')}, or leave out only the number of queries to find this number"
+        f"all parameters of '{name}' ({names}) and the number of queries are given, so nothing is left to find; leave"
+        " out one of them"
     )
 
 
@@ -337,7 +341,8 @@ def epsilon(
         check_releasable(mechanism, type(checked))
         if noise is not None:
             raise PatebenchError(
-                "sanitised bounds are not valid for the discrete noise of a release; give noise=None or release=False"
+                "noise=… adds sanitised bounds, which do not cover the discrete noise of release=True; leave one of"
+                " them out"
             )
     (count,) = check_queries([queries or votes.queries], votes.queries)
     votes = votes.first(count)

@@ -463,7 +463,7 @@ class Run:
                 known, options = {**known, **merged}, {**options, **merged}
             if known != options:
                 raise PatebenchError(
-                    f"two experiments make {target} with different settings; give both the same settings"
+                    f"two experiments write {target} with different settings; give both the same settings"
                 )
         self.options[target] = options
 

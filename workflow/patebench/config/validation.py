@@ -288,7 +288,7 @@ def _check_folder(path: str) -> None:
     place = Path(path)
     there = next(each for each in (place, *place.absolute().parents) if each.exists())
     if not there.is_dir():
-        raise PatebenchError(f"{there} is a file; give a folder", code="not-writable", where="results")
+        raise PatebenchError(f"{there} is a file, not a folder; give a folder", code="not-writable", where="results")
     try:
         with tempfile.TemporaryFile(dir=there):  # os.access would succeed for root, even in /proc
             pass

@@ -266,8 +266,11 @@ def plain_name(text: str) -> str:
         hint = f"the name {show(text)} has {len(text)} characters; use at most {_LONGEST_NAME}"
         raise mistake(hint, code="name")
     if not PLAIN_NAME.fullmatch(text):
-        rule = "use letters, digits, '_' and '-', and start with a letter or digit"
-        raise mistake(f"{show(text)} cannot be the name of a folder; {rule}", code="name")
+        raise mistake(
+            f"{show(text)} cannot be the name of a folder; use letters, digits, '_' and '-', and start with a letter or"
+            " digit",
+            code="name",
+        )
     return text
 
 

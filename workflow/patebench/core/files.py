@@ -353,7 +353,9 @@ def read_any_json(path: Path | str) -> tuple[dict[str, Any], str]:
 
 
 def _wrong_kind(path: Path, kind: object, expected: str) -> ArtefactError:
-    return ArtefactError(path, f"it is a file of kind '{kind}' instead of '{expected}'", _RIGHT, code="kind")
+    return ArtefactError(
+        path, f"it is a file of kind '{kind}' instead of '{expected}'", f"give a file of kind '{expected}'", code="kind"
+    )
 
 
 def nearest_file(folder: Path, name: str) -> Path:

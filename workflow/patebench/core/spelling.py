@@ -64,7 +64,7 @@ def check_passed_on(texts: Iterable[str]) -> None:
     for text in texts:
         if "'" in text and set(text) & set('$`"\\'):
             raise PatebenchError(
-                f"a cluster's shell would change {quote(text)}, which has a single quote and one of $ ` \" \\; use"
+                f"{quote(text)} contains a single quote and one of $ ` \" \\, so a cluster's shell would change it; use"
                 " another name, or put the value into a configuration file"
             )
 

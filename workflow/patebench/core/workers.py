@@ -44,5 +44,5 @@ def map_in_order(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> It
             yield from pool(delayed(work)(piece) for piece in pieces)
     except TerminatedWorkerError as error:
         raise PatebenchError(
-            f"one of {_processes} processes was killed, perhaps because memory ran out; use fewer --threads"
+            f"one of {_processes} processes was killed, perhaps because memory ran out; use fewer processes (--threads)"
         ) from error

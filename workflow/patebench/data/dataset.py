@@ -57,7 +57,7 @@ class LabelledSamples:
         if y.shape != x.shape[:1]:
             raise PatebenchError(f"{len(x)} samples have labels of shape {y.shape}; give one label for each sample")
         if x.size == 0:
-            raise PatebenchError("there are no samples; give at least one sample with features")
+            raise PatebenchError("the array of samples is empty; give at least one sample with at least one feature")
         if x.dtype.kind == "f" and not (finite := np.isfinite(x)).all():
             row, column = map(int, np.argwhere(~finite)[0])
             raise PatebenchError(

@@ -109,7 +109,9 @@ class Feature(Parameters):
         if self.date is not None and not self.date[0] < self.date[1]:
             raise mistake("the first day is not before the last day; give 'date: [first, last]' with first before last")
         if self.category is not None and (not self.category or _repeats(self.category)):
-            raise mistake("the values of a category must be different; list at least one value, and each value once")
+            raise mistake(
+                "the category has no values, or one value twice; list at least one value, and each value once"
+            )
         return self
 
 
@@ -127,7 +129,9 @@ class Label(Parameters):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if len(self.classes) < 2 or _repeats(self.classes):
-            raise mistake("the classes must be different; list at least two classes, and each class once")
+            raise mistake(
+                "there are fewer than two classes, or one is listed twice; list at least two, and each class once"
+            )
         return self
 
 

@@ -242,7 +242,7 @@ def _list_index(index: Path) -> tuple[list[_Image], list[_Image]]:
         parts[record["part"]].append(_Image(index.parent / path, str(record["label"]), path, owner))
     for role, images in parts.items():
         if not images:
-            raise ArtefactError(index, f"no image is {role}", f"give some images the part '{role}'")
+            raise ArtefactError(index, f"no image has the part '{role}'", f"set the part '{role}' for some images")
     return parts["private"], parts["public"]
 
 

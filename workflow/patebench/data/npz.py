@@ -117,7 +117,11 @@ def _images_or_table(path: Path, x: NDArray[Any]) -> NDArray[Any]:
             return x.astype(np.float32)
     shape = f"its array 'x' has dtype {x.dtype} and shape {x.shape}"
     if x.ndim not in (3, 4) or x.dtype != np.uint8:
-        raise ArtefactError(path, shape, "give images as uint8, or a table of numbers of shape (samples, features)")
+        raise ArtefactError(
+            path,
+            f"its array 'x' has dtype {x.dtype} and shape {x.shape}",
+            "give images as uint8, or a table of numbers of shape (samples, features)",
+        )
     if x.ndim == 3:
         return x[:, None]
     first, last = x.shape[1] in CHANNELS, x.shape[3] in CHANNELS

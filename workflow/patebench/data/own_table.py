@@ -59,8 +59,8 @@ def load(
     declared = TableDeclaration.read(table, "table")
     if (public is None) == (declared.public_share is None):
         raise PatebenchError(
-            "a table needs public records; give either 'public' (a file) or 'table.public_share' (the share of the"
-            " private file that becomes public)",
+            "a table needs one source of public records; give either 'public' (a file) or 'table.public_share' (the"
+            " share of the private file that becomes public)",
             code="missing",
             where="public",
         )
@@ -196,8 +196,9 @@ def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
         raise ArtefactError(path, "this file does not exist", "give the path of a .csv, .tsv or .parquet file")
     suffix = path.suffix.lower()
     if suffix not in (*_PARQUET, *_SEPARATORS):
-        fault = f"the file type '{path.suffix}' is not supported"
-        raise ArtefactError(path, fault, "give a .csv, .tsv or .parquet file")
+        raise ArtefactError(
+            path, f"the file type '{path.suffix}' is not supported", "give a .csv, .tsv or .parquet file"
+        )
     names: list[str] = []
     try:
         if suffix in _PARQUET:
@@ -233,7 +234,7 @@ def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
         line = f"two columns have the same name: {listing(twice)}"
         raise ArtefactError(path, line, "give each column a name of its own", code="repeated-column")
     if not len(frame):
-        raise ArtefactError(path, "it has no records below the header", "give a table with records")
+        raise ArtefactError(path, "it contains only a header", "give a table with at least one record")
     return frame
 
 

@@ -372,7 +372,6 @@ def check_every_class(assignment: Assignment, y: NDArray[Any], class_names: Sequ
     if (seen == 0).any():
         teacher, label = (int(axis[0]) for axis in np.nonzero(seen == 0))
         raise PatebenchError(
-            f"teacher {teacher} has no sample of class {label} ('{class_names[label]}'), but 'every_class' requires all"
-            " classes in each shard; leave 'every_class' out, use fewer teachers, or lower 'share' of the partition"
-            " 'skew'"
+            f"teacher {teacher} has no sample of class {label} ('{class_names[label]}'), but 'every_class' requires"
+            " one; leave 'every_class' out, use fewer teachers or, for the partition 'skew', lower 'share'"
         )

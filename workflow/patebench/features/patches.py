@@ -61,7 +61,7 @@ class PatchEncoder(Encoder):
     def check(cls, shape: tuple[int, ...]) -> None:
         if len(shape) != 3 or min(shape[1:]) < SIZE + STRIDE:
             raise PatebenchError(
-                f"patches of {SIZE}×{SIZE} pixels do not fit into each quarter of samples of shape {shape}; use the"
+                f"samples of shape {shape} are too small for patches of {SIZE}×{SIZE} pixels in each quarter; use the"
                 " encoder 'contrastive'"
             )
 

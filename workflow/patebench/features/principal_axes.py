@@ -75,7 +75,7 @@ class PrincipalAxes:
         mean, spread = torch.from_numpy(arrays["mean"]), torch.from_numpy(arrays["spread"])
         if not len(mean) == len(spread) == numbers or not len(axes) or len(axes) % numbers:
             raise PatebenchError(
-                f"the sizes of its arrays do not fit the encoder '{kind}', so it is damaged or of another encoder"
+                f"its arrays do not belong to the encoder '{kind}', so it is damaged or of another encoder"
             )
         return cls(mean, spread, axes.reshape(numbers, -1))
 

@@ -398,7 +398,7 @@ def make_mechanism(name: str, parameters: Mapping[str, float]) -> Mechanism:
             )
     for needed in allowed:
         if needed not in parameters:
-            raise PatebenchError(f"the mechanism '{name}' lacks its parameter '{needed}'; {known}")
+            raise PatebenchError(f"the mechanism '{name}' lacks its parameter '{needed}'; give it ({known})")
     return kind(**parameters)
 
 
@@ -463,12 +463,12 @@ def check_covers(mechanism: Mechanism, *, abstentions: bool, weights: bool, labe
     """
     name = type(mechanism).__name__
     abstaining = (
-        f"the proof of {name} assumes that teachers vote on every query, but these teachers may abstain; mechanisms"
-        " that allow abstentions:"
+        f"the proof of {name} assumes that teachers vote on every query, but these teachers may abstain; use a"
+        " mechanism that allows abstentions:"
     )
     for attribute, present, fault in (
         ("labels", labels_only, f"no theorem of {name} states the ε of a private label whose sample is public; use"),
-        ("weights", weights, f"{name} has no theorem for votes with weights; mechanisms that accept weights:"),
+        ("weights", weights, f"{name} has no theorem for votes with weights; use a mechanism that accepts them:"),
         ("abstentions", abstentions, abstaining),
     ):
         if present and not getattr(mechanism, attribute):

@@ -161,7 +161,7 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
         """
         if teachers is None:
             raise PatebenchError(
-                f"the noise of {type(self).__name__} depends on the number of teachers, which the file of labels does "
+                f"the noise of {type(self).__name__} depends on the number of teachers, which these labels do "
                 "not contain; give labels that patebench released"
             )
         return Gaussian(self.share_scale(teachers) * math.sqrt(teachers if sent is None else sent))

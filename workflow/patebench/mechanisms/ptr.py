@@ -72,9 +72,8 @@ class ProposeTestRelease(Mechanism):
         if self.total < self.cost:
             alone = float(conversion.tight(np.array([self.order]), np.array([self.cost]), self.failure)[0])
             raise PatebenchError(
-                f"{type(self).__name__}: the labels, without the test, already cost ε = {at_most(alone)} at δ = "
-                f"{self.failure:g} (cost = {self.cost:g}, order = {self.order:g}), above epsilon = "
-                f"{self.epsilon:g}; raise 'epsilon', or lower 'cost'"
+                f"{type(self).__name__}: cost = {self.cost:g} at order = {self.order:g} gives ε = {at_most(alone)} at δ"
+                f" = {self.failure:g}, above epsilon = {self.epsilon:g}; raise 'epsilon', or lower 'cost'"
             )
 
     @property

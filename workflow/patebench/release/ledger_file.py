@@ -380,8 +380,8 @@ def name_ledger(path: Path, private: str) -> None:
             if other.path.name != path.name and other.has_name(private):
                 raise ArtefactError(
                     other.path,
-                    f"the name '{private}' belongs to the data of this ledger",
-                    "choose another name",
+                    f"the name '{private}' already belongs to the data of this ledger",
+                    "choose another name for the other data",
                     code="taken",
                 )
         if ledger.private not in (None, private):

@@ -285,7 +285,9 @@ def read_caption(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as fault:
         raise ArtefactError(path, f"this caption cannot be read ({fault})", "restore the file") from None
     if not text:
-        raise ArtefactError(path, "this caption is empty", "restore it, because the report shows it")
+        raise ArtefactError(
+            path, "this file is empty, but the report needs its caption", "restore the file, or write the caption"
+        )
     return "\n".join(f"<p>{_inline(paragraph)}</p>" for paragraph in re.split(r"\n\s*\n", text))
 
 

@@ -151,7 +151,7 @@ def _read_rounds(labels: Artefact, selected: Sequence[Path], votes: Artefact) ->
         raise ArtefactError(
             labels.path,
             "its queries were selected in rounds, but no files of these queries are given",
-            "pass --selected once per round, with the queries of that round",
+            "give the file of each round's queries as --selected",
         )
     rounds = Selected.read(selected, votes)
     if rounds.facts()["queries_files"] != labels.meta["queries_files"]:
@@ -220,8 +220,11 @@ def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path)
         raise ArtefactError(ledger.path, fault, "give the unchanged labels and the votes from which they were drawn")
     # The last round's votes contain the votes of earlier rounds. Secure aggregation stores no digest of the votes.
     if entries[own[-1]].votes not in (None, source.digest):
-        fault = f"{labels.path} was drawn from other votes than {source.path}"
-        raise ArtefactError(ledger.path, fault, "give the votes from which the labels were drawn")
+        raise ArtefactError(
+            ledger.path,
+            f"{labels.path} was drawn from other votes than {source.path}",
+            "give the votes from which the labels were drawn",
+        )
     return ledger
 
 

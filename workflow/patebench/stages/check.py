@@ -132,7 +132,9 @@ def _find_faults(path: Path, read: Callable[[Path], _Facts | ArtefactError]) -> 
         inputs = [input[0] for input in map(read, files) if isinstance(input, tuple)]
         for digest in digests:
             if not files:
-                yield str(ArtefactError(path, f"its input '{entry}' is missing", "run snakemake again to make it"))
+                yield str(
+                    ArtefactError(path, f"the file of its input '{entry}' is missing", "run snakemake again to make it")
+                )
             elif len(inputs) == len(files) and digest not in inputs:
                 beside = "those next to it" if entry == "chunks" else files[0]
                 yield str(ArtefactError(path, f"it was made from another '{entry}' than {beside}", _AGAIN))

@@ -103,7 +103,11 @@ class _LabelSet:
         }
         self.whole_pool = not self.facts["selection"]
         if self.whole_pool and len(self.labels["labels"]) != counted.queries:
-            raise ArtefactError(path, f"it does not contain exactly one label for each query of {votes.path}", _FIX)
+            raise ArtefactError(
+                path,
+                f"it contains {len(self.labels['labels'])} labels, but {votes.path} contains {counted.queries} queries",
+                _FIX,
+            )
         self.positions = query_positions(
             self.labels, counted.queries if truth is None else len(truth), votes.path, _FIX
         )
@@ -228,7 +232,7 @@ def _read_for_votes(path: Path, kind: str, votes: Artefact) -> Record:
     """
     content = read_json(path, kind)
     if content.get("votes") != votes.digest:
-        raise ArtefactError(path, f"it was made with other votes than {votes.path}", _FIX)
+        raise ArtefactError(path, f"it was made from other votes than those in {votes.path}", _FIX)
     return content
 
 

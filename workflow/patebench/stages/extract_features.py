@@ -36,8 +36,9 @@ def run(
     samples = read_arrays(pool, POOL)
     kind, name = encoder_class(encoder_of(samples)), encoder_of(samples)
     if issubclass(kind, NetworkEncoder) != (network is not None):
-        what = "leave out --network" if network else "give the file of the network as --network"
-        raise PatebenchError(f"the encoder '{name}' is {'built in' if network else 'your own'}; {what}", code="network")
+        if network:
+            raise PatebenchError(f"the encoder '{name}' is built in; leave out --network", code="network")
+        raise PatebenchError(f"the encoder '{name}' is your own; give its file as --network", code="network")
     if network is not None:
         kind = NetworkEncoder.of_file(network)
     with torch.random.fork_rng(devices=[]), progress(f"features of {len(samples['x'])} samples", None, "steps") as done:

@@ -243,8 +243,9 @@ def _check_teachers(chunks: Sequence[Artefact], shards: Artefact) -> None:
     if missing := set(range(shards.meta["teachers"])) - set(owners):
         raise ArtefactError(
             shards.path,
-            f"no --chunk contains its teacher {min(missing)} ({len(missing)} of {shards.meta['teachers']} are missing)",
-            "pass all chunks of the ensemble, or run snakemake again to make them",
+            f"no --chunk contains votes of its teacher {min(missing)} ({len(missing)} of {shards.meta['teachers']}"
+            " teachers are missing)",
+            "give all chunks of the ensemble, or run snakemake again to make them",
             code="teachers",
         )
     if extra := set(owners) - set(range(shards.meta["teachers"])):

@@ -45,8 +45,8 @@ def run(
     strategy = selection.strategy
     if (labels is None) != (predictions is None):
         raise PatebenchError(
-            "only one of --labels and --predictions is given; give both from the previous round, or in the "
-            "first round neither"
+            "only one of --labels and --predictions is given; in the first round give neither, in a later round give"
+            " both from the previous round"
         )
     if labels is not None and student is None:
         raise PatebenchError(

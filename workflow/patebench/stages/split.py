@@ -42,7 +42,7 @@ def run(
     """
     samples = read_samples(public, "public")
     if (private is not None) != (parameters.protects is not None):
-        raise PatebenchError("--private and --protects belong together; give both or none", code="labels")
+        raise PatebenchError("only one of --private and --protects is given; give both or neither", code="labels")
     source = samples if private is None else read_samples(private, "private")
     check_partners(source, samples)
     if private is not None:

@@ -113,7 +113,7 @@ def run(
     bound = noisy.spent().bound(training.delta)
     if not bound.epsilon <= training.epsilon:
         raise PatebenchError(
-            f"the training has ε = {bound.epsilon:g}, above its target of {training.epsilon:g}; this is a bug in "
+            f"the training spent ε = {bound.epsilon:g}, above its target {training.epsilon:g}; this is a bug in "
             "patebench: please report it with the log"
         )
     reached = {"model": name, "model_parameters": len(weights), "curve": curve, **accuracy(weights)}

@@ -144,7 +144,9 @@ def _private_labels(samples: Artefact, pool: Artefact) -> tuple[NDArray[Any], ND
     rows = order_by_content(samples.arrays)[pool["row"]]
     own = samples["x"][rows]
     if not (pool.meta["split"]["pool_shift"] or np.array_equal(own, pool["x"])):
-        raise ArtefactError(pool.path, f"its samples are not those of {samples.path}", code="mismatch")
+        raise ArtefactError(
+            pool.path, f"its samples were not drawn from {samples.path}", "give two files of one split", code="mismatch"
+        )
     return own, samples["y"][rows]
 
 

@@ -150,7 +150,7 @@ def _read_rounds(paths: Sequence[Path], pool: Artefact) -> list[Artefact]:
             raise ArtefactError(
                 file.path,
                 "its queries were selected after an earlier round, but the queries of that round are missing",
-                "repeat --selected for every round, first round first",
+                "give --selected once for each round, first round first",
                 code="rounds",
             )
         if place and file.meta["labels"] is None:

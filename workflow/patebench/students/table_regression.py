@@ -57,8 +57,8 @@ def fitted(data: StudentData, method: str) -> LogProbabilities:
     table, features = data.table, data.features
     if table is None or features is None:
         raise PatebenchError(
-            f"the method '{method}' needs a noisy table of votes on the nearest queries; set 'queries' in the"
-            " experiment, and use teachers of the model 'nearest-query' with sparse-gnmax or sparse-lnmax"
+            f"the method '{method}' needs noisy counts of votes on the nearest queries; set 'queries' in the"
+            " experiment, and use the model 'nearest-query' for teachers and the mechanism sparse-gnmax or sparse-lnmax"
         )
     vectors = np.asarray(features(data.pool), dtype=np.float64)
     directions = Directions.of(vectors, table.queries) if table.weighted else None
