@@ -259,4 +259,4 @@ def test_damaged_json_is_refused_in_one_line_that_names_it(record: Path, name: s
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith(f"{record}: ")
     if name == "other kind":
-        assert str(caught.value).endswith("; give the right file."), "an undamaged file must not be deleted"
+        assert str(caught.value).endswith("; give a file of kind 'account'."), "an undamaged file must not be deleted"
