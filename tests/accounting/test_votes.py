@@ -1,9 +1,11 @@
 """Counts from votes, and refused input."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.refusals import refuses
 
 from patebench.accounting.votes import ABSTAINED, Votes, capped, counts
 from patebench.core.errors import PatebenchError
@@ -56,6 +58,15 @@ def test_counts_are_plain_counts_with_and_without_silence_whatever_the_blocks(ba
     found = counts(matrix, 4, abstentions=least < 0)
     assert found.tolist() == [[int(np.sum(column == label)) for label in range(4)] for column in matrix.T]
     assert found.dtype == np.int64
+
+
+def test_rounds_must_add_up_to_the_queries():
+    """Queries after the last round would not be capped."""
+    votes = Votes.of(np.zeros((3, 4), dtype=np.int8), 2)
+    for rounds in ((1,), (2, 3)):
+        with refuses("rounds"):
+            replace(votes, rounds=rounds)
+    assert replace(votes, rounds=(1, 3)).queries == 4
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])

@@ -201,7 +201,7 @@ def test_prototypes_are_drawn_with_the_stated_probabilities() -> None:
         expected = _probabilities(scores[:, label], 1 / 0.8, 2)
         counts = dict.fromkeys(expected, 0)
         for chosen in drawn:
-            counts[tuple(sorted(map(int, chosen[label])))] += 1
+            counts[tuple(map(int, chosen[label]))] += 1  # sorted, as only the set is private
         assert chisquare(list(counts.values()), [8000 * p for p in expected.values()]).pvalue > 1e-3
     exact = prototypes.PublicPrototypes(noise=0.0, prototypes=2).choose(scores, rng)
     assert [set(map(int, own)) for own in exact] == [{3, 2}, {2, 0}] or [set(own) for own in exact] == [{3, 1}, {2, 0}]

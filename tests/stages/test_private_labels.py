@@ -221,6 +221,15 @@ def test_methods_for_labels_read_the_labels_of_the_pool(world: World, tmp_path: 
         world.method(tmp_path / "refused.json", settings, pool=tmp_path / "pool.npz")
 
 
+def test_private_labels_of_other_samples_are_refused(world: World, tmp_path: Path) -> None:
+    private, settings = world.records(), {"method": "randomised-response", "epsilon": 8, "delta": 1e-5}
+    for x in (private["x"][:20], private["x"] + 1):
+        arrays = {name: array[: len(x)] for name, array in private.arrays.items()} | {"x": x}
+        write_arrays(tmp_path / "other.npz", SAMPLES, arrays, private.meta)
+        with refuses("mismatch", world.file("pool.npz")):
+            world.method(tmp_path / "refused.json", settings, private=tmp_path / "other.npz")
+
+
 EXPERIMENT = {
     "dataset": "wine",
     "pool": RECORDS,

@@ -141,6 +141,14 @@ class Votes:
     weighted: WeightedVotes | None = None
     labels_only: bool = False
 
+    def __post_init__(self) -> None:
+        if self.rounds and sum(self.rounds) != len(self.counts):
+            raise PatebenchError(
+                f"the rounds have {plural(sum(self.rounds), 'query')}, but the votes are on {len(self.counts)}; give "
+                "the number of queries of each round",
+                code="rounds",
+            )
+
     @classmethod
     def of(cls, matrix: NDArray[np.integer], classes: int, *, abstentions: bool = False) -> "Votes":
         """Create votes from a (teachers, queries) matrix of labels 0 … `classes` − 1.

@@ -103,7 +103,8 @@ def run(
     if parameters.every_class:
         check_every_class(assignment[~known], samples["y"][~known], samples.meta["class_names"])
     if protects is not None and sizes.max() > 1:
-        line = f"private labels need one record per teacher, but a shard has {sizes.max()}; use {len(known)} teachers"
+        fix = f"use {len(known)} teachers and leave --strategy out"
+        line = f"private labels need one record per teacher, but a shard has {sizes.max()}; {fix}"
         raise PatebenchError(line, code="labels", where="--teachers")
     changes, protection = protected(parameters.strategy, samples.meta.get("own_rows", False))
     facts = {

@@ -32,7 +32,7 @@ from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, write_json
 from patebench.core.formats import POOL, TRUTH
 from patebench.core.seeds import derive, generator
-from patebench.data.division import order_by_content
+from patebench.data.division import order_by_content, shift_images
 
 log = logging.getLogger("patebench")
 
@@ -139,11 +139,12 @@ def _private_labels(samples: Artefact, pool: Artefact) -> tuple[NDArray[Any], ND
     """Return the samples `x` of the pool and their private labels `y`.
 
     The pool was drawn from `samples`, of which only the labels are private. If the pool's images were shifted, `x`
-    contains the images before the shift. Raise ArtefactError if they were not shifted and differ from `x`.
+    contains the images before the shift. Raise ArtefactError if the samples of the pool are not those of `samples`.
     """
-    rows = order_by_content(samples.arrays)[pool["row"]]
+    order, positions = order_by_content(samples.arrays), pool["row"]
+    rows = order[positions[positions < len(order)]]
     own = samples["x"][rows]
-    if not (pool.meta["split"]["pool_shift"] or np.array_equal(own, pool["x"])):
+    if not np.array_equal(shift_images(own, pool.meta["split"]["pool_shift"]), pool["x"]):
         raise ArtefactError(
             pool.path, f"its samples were not drawn from {samples.path}", "give two files of one split", code="mismatch"
         )

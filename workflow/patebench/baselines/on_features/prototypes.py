@@ -102,9 +102,9 @@ class PublicPrototypes(FeatureMethod):
     def choose(self, scores: Array, rng: np.random.Generator) -> NDArray[np.intp]:
         """Draw the prototypes of each class by the exponential mechanism; return their positions in the pool.
 
-        Positions are (classes, prototypes). `scores` (pool, classes) are the scores of public samples for each class;
-        one record changes the scores of its class by at most 1. The returned positions are all that the method releases
-        about the records.
+        Positions are (classes, prototypes), ascending for each class. `scores` (pool, classes) are the scores of public
+        samples for each class; one record changes the scores of its class by at most 1. The returned positions are all
+        that the method releases about the records.
         """
         count = min(self.prototypes, len(scores))
         rank = np.arange(count - 1, len(scores))
@@ -114,7 +114,8 @@ class PublicPrototypes(FeatureMethod):
             order = np.argsort(-own, kind="stable")
             # Gumbel noise: the largest sum is a draw with probability proportional to e^weight, here at noise 1/η.
             last = int(rank[np.argmax(own[order[rank]] + self.noise * (ways + rng.gumbel(size=len(rank))))])
-            chosen[label] = order[np.append(rng.permutation(last)[: count - 1], last)]
+            # Sorted, because only the set of positions is private: the sample of lowest rank was drawn last.
+            chosen[label] = np.sort(order[np.append(rng.permutation(last)[: count - 1], last)])
         return chosen
 
 
