@@ -128,7 +128,7 @@ def test_more_queries_than_anybody_asks():
         (("gnmax", {"sigm": 1.0}, 0.5, DELTA, 10), "did you mean 'sigma'"),
         (
             ("confident-gnmax", {"sigma1": 1.0, "sigma2": 1.0}, 0.5, DELTA, 10),
-            "the missing parameter does not affect ε",
+            "the omitted parameter does not affect ε",
         ),
         (
             ("confident-gnmax", {"threshold": 1.0, "sigma1": 1.0}, 0.5, DELTA, 10),

@@ -21,7 +21,10 @@ HOSTILE = {
     "an alias bomb": (BOMB, "more than 100,000 values if every alias"),
     "a number of 5,000 digits": ("seeds: " + "9" * 5000, ": Exceeds the limit (4300 digits)"),
     "a key that is a list": ("? [a, b]\n: c", "unhashable key"),
-    "a key twice": ("seeds: [0]\nname: x\nseeds: [1]\n", ", line 3: the key 'seeds' occurs twice"),
+    "a key twice": (
+        "seeds: [0]\nname: x\nseeds: [1]\n",
+        ", line 3: the YAML is invalid here (the key 'seeds' occurs",
+    ),
     "a list": ("- a\n- b\n", "instead of keys"),
     "nothing": ("# only a comment\n", "nothing instead of keys"),
     "an object of Python": ("results: !!python/object:os.system ls", "could not determine a constructor"),

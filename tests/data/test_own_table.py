@@ -200,7 +200,7 @@ def test_a_wrong_value_is_named_with_file_record_and_column(
         ({"drop": ["id", "age"]}, "'age' occurs twice"),
         ({"owner": "nobody"}, "column 'nobody' is not in the file"),
         ({"label": {"column": "state", "classes": [True, False]}}, "put such values in quotes"),
-        ({"features": {**DECLARED["features"], "age": {"number": [5, 5]}}}, "bounds of a number are invalid"),
+        ({"features": {**DECLARED["features"], "age": {"number": [5, 5]}}}, "bounds of 'number' are invalid"),
         ({"features": {**DECLARED["features"], "age": {"number": [0, 1], "text": 3}}}, "one of 'number"),
         ({"public_share": 0.5}, "give either 'public'"),
         ({"people": "move"}, "people: 'move' is not valid: it should be 'refuse' or 'leave-out'"),

@@ -119,14 +119,14 @@ SKEWED = [2, 20, 20, 20]
             {"teachers": 4, "share": 0.5},
             "need 8 private samples of this label, but there are 2",
         ),
-        (SKEWED, {"teachers": 1, "share": 0.01}, "of label [01] do not fit|with main label 0"),
+        (SKEWED, {"teachers": 1, "share": 0.01}, "with main label [01] take only|with main label 0"),
         (SKEWED, {"teachers": 4, "share": 0.0}, "the share 0.0 is invalid"),
         (SKEWED, {"teachers": 4, "share": 1.01}, "give 0 < share ≤ 1"),
         (SKEWED, {"teachers": 4, "share": float("nan")}, "give 0 < share ≤ 1"),
         (SKEWED, {"teachers": 4, "share": None}, "give 0 < share ≤ 1"),
         (SKEWED, {"teachers": 63, "share": 0.5}, "63 teachers are more than 62 private samples; use at most 62"),
         (SKEWED, {"teachers": None, "share": 0.5}, "use at least one"),
-        ([1, 9, 1, 1], {"teachers": 4, "share": 0.3}, "8 private samples of label 1 do not fit .* room for only 6"),
+        ([1, 9, 1, 1], {"teachers": 4, "share": 0.3}, "label 1 take only 1 of its 9 .* room for only 6 more"),
     ],
 )
 def test_skew_refuses(counts: list[int], parameters: dict[str, Any], words: str) -> None:
@@ -143,7 +143,7 @@ def test_owners_keep_their_samples_and_become_teachers_in_order(column: np.ndarr
 @pytest.mark.parametrize(
     ("column", "teachers", "words"),
     [
-        (np.array([0, 1, 3, 0, 1, 3]), 4, r"owner 2 of 0 … 3 has no samples; set the number of teachers to 3"),
+        (np.array([0, 1, 3, 0, 1, 3]), 4, r"belongs to owner 2, but 4 teachers need the owners 0 … 3; set .* to 3"),
         (np.array([0, 1, 2, 0, 1, 9]), 3, "4 owners cannot be assigned to 3 teachers"),
         (np.array([0, 1, 2, 0, 1]), 3, r"shape \(5,\); give one integer for each of the 6 samples"),
         (np.zeros((6, 1), int), 1, "give one integer for each"),

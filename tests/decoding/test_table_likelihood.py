@@ -33,7 +33,7 @@ def test_labels_that_are_more_likely_wrong_than_right_are_hidden_where_their_cla
 def test_a_table_without_noise_is_certain_and_other_mechanisms_release_none():
     _, known = read(np.round(TABLE), {"mechanism": "sparse-gnmax", "parameters": {"k": 1.0, "sigma": 0.0}})
     assert known[0].tolist() == [0, -30, -30]
-    with pytest.raises(PatebenchError, match="gnmax releases no table"):
+    with pytest.raises(PatebenchError, match="gnmax' releases no table"):
         read(TABLE, {"mechanism": "gnmax", "parameters": {"sigma": 3.0}})
 
 

@@ -211,7 +211,7 @@ def test_labels_of_another_round_or_another_partition_are_refused(again: Again, 
         ({"votes": first["votes"]}, "its votes of the last rounds are not on"),
         ({"selected": None, "earlier": None}, "it contains votes on queries selected in rounds"),
         ({"votes": changed(votes, tmp_path / "a.npz", earlier_votes="0" * 64)}, "entry 'votes' does not match"),
-        ({"votes": changed(votes, tmp_path / "b.npz", **of_others)}, "it contains votes of other rounds than"),
+        ({"votes": changed(votes, tmp_path / "b.npz", **of_others)}, "its votes do not follow the rounds of"),
     ):
         refused(aggregate.run, fault, **{**second, **changes})
     refused(aggregate.run, "its votes of the last rounds are not on", **{**first, "votes": second["votes"]})
@@ -231,7 +231,7 @@ def test_votes_of_another_round_or_another_partition_are_not_joined(again: Again
     for changes, fault in (
         ({"partition": "another"}, "entry 'partition' does not match"),
         ({"encoder": "another"}, "entry 'encoder' does not match"),
-        ({"queries_files": ["0" * 64]}, "its rounds are not those before the round of"),
+        ({"queries_files": ["0" * 64]}, "its votes are not those of all rounds before"),
     ):
         other = changed(earlier, tmp_path / "earlier.npz", **changes)
         refused(join_votes.run, fault, **{**join, "earlier": other})
@@ -250,7 +250,7 @@ def test_teachers_are_asked_about_rounds_in_their_order(again: Again, tmp_path: 
     model = command.index("--model") + 1
     for selected, name, fault in (
         ([second], "nearest-query", "its queries were selected after an earlier round"),
-        ([first, first], "nearest-query", "it contains queries of a first round, but is given after"),
+        ([first, first], "nearest-query", "it contains queries of the first round, but --selected names"),
         ([first, second, second], "nearest-query", "was selected more than once over all rounds"),
         ([first, second], "logistic", "its queries were selected after a release of labels"),
     ):

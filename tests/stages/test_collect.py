@@ -180,7 +180,7 @@ def _student_of_more_labels(made):
     return {"students": [_write_student(made["out"].parent, read_arrays(made["labels"][0], LABELS).digest, 5)]}
 
 
-NOT_GIVEN = "is not given as --labels"
+NOT_GIVEN = "not among the files of --labels"
 
 
 @pytest.mark.slow
@@ -193,8 +193,8 @@ NOT_GIVEN = "is not given as --labels"
         (lambda made: _ensemble(made, votes="0" * 64), "other votes than"),
         (lambda made: _ensemble(made, split="seed-3_pool-4"), "split: 'seed-3_pool-4' is not valid; give a mapping"),
         (lambda made: _rewritten_labels(made, rounds="random-2"), "its entry 'rounds' is not a list"),
-        (lambda made: {"labels": [_write_selected(made, [0, 4])]}, "not distinct samples of"),
-        (lambda made: {"labels": [_write_selected(made, [1, 1])]}, "not distinct samples of"),
+        (lambda made: {"labels": [_write_selected(made, [0, 4])]}, "queries occur twice or are not in"),
+        (lambda made: {"labels": [_write_selected(made, [1, 1])]}, "queries occur twice or are not in"),
         (lambda made: {"labels": [], "bounds": []}, NOT_GIVEN),
         (_student_of_more_labels, "trained on more labels than"),
         (lambda made: _rewritten_labels(made, np.zeros(3, np.int32)), "it contains 3 labels, but "),

@@ -61,7 +61,7 @@ def test_every_kind_of_label_at_every_number_of_samples(world: World) -> None:
 def test_refusals(world: World, tmp_path: Path) -> None:
     held = read_arrays(world.votes, VOTES)
     hard = write_votes(tmp_path / "hard.npz", held["votes"], 2, pool=held.meta["pool"])
-    with pytest.raises(ArtefactError, match=r"lacks the teachers' probabilities of the classes; add temperatures"):
+    with pytest.raises(ArtefactError, match=r"lacks the teachers' class probabilities; set temperatures"):
         world.distil(votes=hard)
     with pytest.raises(PatebenchError, match="--samples is 81"):
         world.distil(samples=[81])

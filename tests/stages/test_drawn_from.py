@@ -168,10 +168,10 @@ def test_the_entry_in_the_ledger_must_match_the_labels_and_the_votes(tmp_path: P
     }
     distributed = {"mechanism": "distributed-gnmax", "parameters": {"sigma": 40.0, "tolerance": 0.0}}
     for votes, held, fault in (
-        (other["dealt"], labels, "another partition than"),
-        (own, _changed(labels, tmp_path / "a.npz", parameters={"sigma": 400.0}), "another parameters than"),
-        (own, _changed(labels, tmp_path / "b.npz", **distributed), "another mechanism than"),
-        (other["more"], _changed(labels, tmp_path / "c.npz", teachers=60), "another number of teachers than"),
+        (other["dealt"], labels, "differs in the partition from"),
+        (own, _changed(labels, tmp_path / "a.npz", parameters={"sigma": 400.0}), "differs in the parameters from"),
+        (own, _changed(labels, tmp_path / "b.npz", **distributed), "differs in the mechanism from"),
+        (other["more"], _changed(labels, tmp_path / "c.npz", teachers=60), "differs in the number of teachers from"),
         (other["fewer"], _changed(labels, tmp_path / "d.npz", {"labels": np.zeros(11, np.int32)}), "number of queries"),
         (other["tested"], labels, r"was drawn from other votes than .*tested\.npz"),
     ):
@@ -232,7 +232,7 @@ def test_a_later_round_is_drawn_from_votes_of_the_same_teachers(
     accounted = {"selected": [first, second], "ledger": tmp_path / "ledger"}
     bounds_of(votes, out, **accounted)
     tampered = _changed(out, tmp_path / "bad.npz", parameters={**mechanism[1], "sigma": 60.0})
-    with pytest.raises(ArtefactError, match="has another parameters"):
+    with pytest.raises(ArtefactError, match="differs in the parameters from"):
         bounds_of(votes, tampered, **accounted)
 
 

@@ -306,7 +306,7 @@ def test_a_teacher_without_a_record_abstains(world: OneVote, tmp_path: Path) -> 
     assert (sizes == 0).any()
     assert ((chunk["votes"] >= 0).any(axis=1) == (sizes > 0)).all()
     alone = {"features": None, "encoder": None, "training": TrainingParameters(model="logistic")}
-    with pytest.raises(ArtefactError, match="it allows empty shards, but 'logistic' needs samples in each shard"):
+    with pytest.raises(ArtefactError, match="it allows empty shards, but teachers of the model 'logistic' need"):
         world.vote(0, 1, partition=tmp_path / "hash.npz", **alone)
 
 

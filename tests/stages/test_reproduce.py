@@ -153,7 +153,7 @@ def test_verdicts_on_the_row_are_shown_after_the_run(monkeypatch, tmp_path, caps
     said = capsys.readouterr().out
     assert "1.48" in said
     assert "8.03" not in said
-    with pytest.raises(PatebenchError, match=r"contains no verdict on 'PATE 2017, Section 3\.1"):
+    with pytest.raises(PatebenchError, match=r"measured no value of 'PATE 2017, Section 3\.1"):
         _run("PATE 2017, Section 3.1, 1,000 labels", home=tmp_path, dry=False)
     monkeypatch.setattr(reproduce.subprocess, "run", lambda command, **more: SimpleNamespace(returncode=1))
     with pytest.raises(PatebenchError, match="Snakemake failed"):

@@ -243,7 +243,7 @@ def test_files_that_do_not_belong_together_give_no_sum(votes, tmp_path):
             secure_sum.run(shares=given, out=out)
     assert not out.exists()
     sums = summed(tmp_path / "a", [a, b])
-    with pytest.raises(PatebenchError, match=r"the sums of the aggregators 1, 2 are given"):
+    with pytest.raises(PatebenchError, match="--sums gives the sums of the aggregators 1, 2, but"):
         opened(tmp_path, sums[:2])
     secure_sum.run(shares=[cut(tmp_path / "e", votes, 0, 10)[2]], out=out)
     with refuses("mismatch"):

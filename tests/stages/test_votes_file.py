@@ -77,7 +77,7 @@ def test_an_artefact_states_its_own_classes_and_orientation(tmp_path):
     path = write_votes(tmp_path / "votes.npz", MANY, 3)
     assert read(path).teachers == read(path, teachers=30).teachers == 30
     np.testing.assert_array_equal(read(path, labels=True, classes=3).matrix, MANY)
-    with pytest.raises(PatebenchError, match="3 classes, not 4"):
+    with pytest.raises(PatebenchError, match="3 classes, but --classes is 4"):
         read(path, labels=True, classes=4)
     with pytest.raises(PatebenchError, match="votes of 30 teachers, but --teachers is 8; leave --teachers out"):
         read(path, teachers=8)
@@ -117,7 +117,7 @@ VOTES_OF_THREE = {"labels": True, "classes": 3}
         (
             MANY,
             {**VOTES_OF_THREE, "teachers": 8},
-            "8 teachers are stated, but the table has votes of 30 teachers on 8 queries",
+            "the stated number of teachers is 8, but the table has votes of 30 teachers on 8 queries",
         ),
         (WITH_TOTALS, {}, "column 3 of .* is the sum of the other columns.*--teachers 20"),
         (np.roll(WITH_TOTALS, 1, axis=1)[:1], {}, "column 0 of .* is the sum of the other columns.*--teachers 20"),
@@ -132,7 +132,7 @@ VOTES_OF_THREE = {"labels": True, "classes": 3}
         ("7,2,1\n10,x,0\n", {}, r"is not a table of numbers \(line 2 contains 'x'\)"),
         ("cat,dog\n\n10,0\nx,0\n", {}, r"\(line 4 contains 'x'\)"),
         ("cat,dog\n10,0\n1,2,3\n", {}, r"\(line 3 contains 3 values instead of 2\)"),
-        ("1O,10\n20,0\n20,0\n", {}, "line 1 contains '1O' and numbers; write either names of columns or numbers"),
+        ("1O,10\n20,0\n20,0\n", {}, "line 1 contains '1O' and numbers; write only column names or only numbers"),
         (",cat,dog\n0,5,5\n1,4,6\n", {}, "its first column has no name, so it seems to contain row numbers"),
     ],
 )
@@ -258,7 +258,7 @@ def test_commands_ask_for_the_number_of_teachers(tmp_path, command):
         "audit": (*votes, *GNMAX, delta, "--runs=1000", f"--out={tmp_path}/audit.json"),
     }[command]
     assert "confirm this with --teachers 30" in str(invoke(command, *words).exception)
-    assert "8 teachers are stated" in str(invoke(command, *words, "--teachers=8").exception)
+    assert "stated number of teachers is 8" in str(invoke(command, *words, "--teachers=8").exception)
 
 
 def test_python_asks_for_the_number_of_teachers():
@@ -267,8 +267,8 @@ def test_python_asks_for_the_number_of_teachers():
     for call, votes, more, message in (
         (label, MANY, {"classes": 3}, r"30 rows .* only 8 columns .*teachers=30"),
         (bounds, MANY, {"classes": 3}, r"30 rows .* only 8 columns .*teachers=30"),
-        (bounds, MANY, {"classes": 3, "teachers": 8}, "8 teachers are stated"),
-        (bounds, Votes.of(MANY, 3), {"teachers": 8}, "8 teachers are stated"),
+        (bounds, MANY, {"classes": 3, "teachers": 8}, "stated number of teachers is 8"),
+        (bounds, Votes.of(MANY, 3), {"teachers": 8}, "stated number of teachers is 8"),
         (bounds, WITH_TOTALS, {}, r"sum of the other columns.*teachers=20"),
     ):
         with pytest.raises(PatebenchError, match=message):

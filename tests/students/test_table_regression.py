@@ -108,7 +108,7 @@ def test_no_table_and_a_network_for_other_data_than_images_are_refused(pool: np.
     data = StudentData(pool=image, labels=np.zeros(50, np.int64), classes=3, features=lambda x: x)
     with pytest.raises(PatebenchError, match=f"the method '{method}' needs a noisy table of votes"):
         train(data, StudentConfig(method=method), seed=0)
-    with pytest.raises(PatebenchError, match="use table-regression"):
+    with pytest.raises(PatebenchError, match="use 'table-regression'"):
         train(seen(pool, voted(pool, np.arange(5), 1.0, 2)), StudentConfig(method="table-network"), seed=0)
 
 

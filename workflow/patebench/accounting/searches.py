@@ -94,13 +94,13 @@ def edge(
     at_low, at_high = cost(low), cost(high)
     if at_low == at_high:
         raise PatebenchError(
-            "the missing parameter does not affect ε, so it cannot be found; give it, and leave out another parameter"
+            "the omitted parameter does not affect ε, so it cannot be found; give it, and leave out another parameter"
         )
     (least, cheap), (greatest, expensive) = sorted([(at_low, low), (at_high, high)])
     if least > budget:
         raise PatebenchError(
-            f"the target ε = {budget:g} is below the least possible ε, {least:.4g} (with the parameter at {cheap:g});"
-            " raise the target"
+            f"the target ε = {budget:g} is below the least possible ε, {least:.4g}, which the parameter reaches at"
+            f" {cheap:g}; raise the target"
         )
     if greatest <= budget:
         return expensive

@@ -68,7 +68,10 @@ class WeightedVotes:
                 f" shape {teachers.shape}; give integer weights, rows × queries, one label and one teacher for each row"
             )
         if len(labels) and not 0 <= labels.min() <= labels.max() < classes:
-            raise PatebenchError(f"labels of weighted votes must be from 0 to {classes - 1}")
+            raise PatebenchError(
+                f"the labels of weighted votes run from {labels.min()} to {labels.max()}, outside 0 … {classes - 1};"
+                " correct the labels"
+            )
         key = teachers.astype(np.int64) * classes + labels
         distinct, row = np.unique(key, return_inverse=True)
         if len(distinct) == len(key):
@@ -267,9 +270,9 @@ def check_table(votes: Votes, teachers: int | None, option: str) -> None:
     if teachers is not None:
         if teachers != votes.teachers:
             raise PatebenchError(
-                f"{plural(teachers, 'teacher')} are stated, but the table has votes of"
-                f" {plural(votes.teachers, 'teacher')} on {plural(votes.queries, 'query')}; correct the"
-                " table (votes: teachers × queries, counts: queries × classes) or the number of teachers"
+                f"the stated number of teachers is {teachers}, but the table has votes of"
+                f" {plural(votes.teachers, 'teacher')} on {plural(votes.queries, 'query')}; correct the number, or the"
+                " table (votes: teachers × queries, counts: queries × classes)"
             )
     elif votes.matrix is not None and votes.teachers > votes.queries:
         raise PatebenchError(
@@ -287,8 +290,8 @@ def check_table(votes: Votes, teachers: int | None, option: str) -> None:
             what = "may contain totals of the other columns"
         if totals.size:
             raise PatebenchError(
-                f"column {totals[0]} of the counts (counted from 0) {what}; leave this column out or, if it is a class,"
-                f" confirm this with {option}{votes.teachers}"
+                f"column {totals[0]} of the vote counts (the first is column 0) {what}; leave it out or, if it is a"
+                f" class, confirm this with {option}{votes.teachers}"
             )
 
 

@@ -64,7 +64,11 @@ def check_partners(private: Artefact, public: Artefact) -> None:
     for entry in ("dataset", "classes", "class_names"):
         public.require(entry, private.meta[entry], str(private.path))
     if (private["x"].dtype, private["x"].shape[1:]) != (public["x"].dtype, public["x"].shape[1:]):
-        raise ArtefactError(public.path, f"its samples differ in shape or dtype from those of {private.path}")
+        raise ArtefactError(
+            public.path,
+            f"its samples differ in shape or dtype from the private samples in {private.path}",
+            "give public and private samples of the same data set",
+        )
 
 
 def records_outside(private: Artefact, *others: Artefact) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -334,7 +338,8 @@ def query_positions(labels: Artefact, pool_size: int, pool_path: Path, fix: str 
     """
     positions: NDArray[np.integer] = labels.arrays.get("queries", np.arange(len(labels["labels"])))
     if positions.max() >= pool_size or len(np.unique(positions)) < len(positions):
-        raise ArtefactError(labels.path, f"its queries are not distinct samples of {pool_path}", fix, code="queries")
+        fault = f"some of its queries occur twice or are not in {pool_path}"
+        raise ArtefactError(labels.path, fault, fix or "give labels of queries in this pool", code="queries")
     return positions
 
 

@@ -81,8 +81,8 @@ def _noisy_table(released: Artefact, positions: NDArray[np.integer]) -> NoisyTab
     if "noisy_counts" not in released.arrays or "neighbours" not in released.meta or released.meta["rounds"]:
         raise ArtefactError(
             released.path,
-            "it lacks the table of noisy vote counts for the whole pool that this student needs",
-            "give labels of 'sparse-gnmax' or 'sparse-lnmax' from teachers of the model 'nearest-query'",
+            "it lacks the table of noisy vote counts of the whole pool, which this student needs",
+            "give labels drawn by 'sparse-gnmax' or 'sparse-lnmax' from teachers of the model 'nearest-query'",
         )
     if len(positions) < len(released["labels"]):
         raise ArtefactError(
@@ -94,7 +94,7 @@ def _noisy_table(released: Artefact, positions: NDArray[np.integer]) -> NoisyTab
     if most < (neighbours or 1):
         raise ArtefactError(
             released.path,
-            f"its mechanism counts {most:g} of the {neighbours} votes of a record, but the student needs all",
+            f"its mechanism counts only {most:g} of the {neighbours} votes of each record, but the student needs all",
             f"give labels of a mechanism with k = {neighbours}",
         )
     variance = noise_of(released.meta).variance

@@ -68,8 +68,9 @@ def read_source(
                 f"{path} contains votes of {found}, but --teachers is {teachers}; leave --teachers out"
             )
         if classes not in (None, votes.classes):
-            found = f"{votes.classes} classes"
-            raise PatebenchError(f"{path} contains votes among {found}, not {classes}; leave --classes out")
+            raise PatebenchError(
+                f"{path} contains votes for {votes.classes} classes, but --classes is {classes}; leave --classes out"
+            )
         return source, votes
     votes = _read_table(path, labels, classes)
     with located(path):
@@ -128,7 +129,7 @@ def _read_csv(path: Path) -> NDArray[Any]:
         )
     if names and len(names) < len(first):
         raise PatebenchError(
-            f"{path}: line 1 contains {names[0][:40]!r} and numbers; write either names of columns or numbers"
+            f"{path}: line 1 contains {names[0][:40]!r} and numbers; write only column names or only numbers"
         )
     if len(lines) <= bool(names):
         raise PatebenchError(f"{path} contains no numbers; give a table of numbers, or save the array with numpy.save")

@@ -86,8 +86,8 @@ def sound(settings: KNNSettings, delta: float, steps_taken: Sequence[SubsampledG
     for taken, assumed in zip(steps_taken, stated, strict=False):
         if (taken.noise, taken.rate) != (assumed.noise, assumed.rate) or taken.steps > assumed.steps:
             raise PatebenchError(
-                f"the labels took the noisy steps {taken}, but the bound assumes {assumed}; use the same KNNSettings"
-                " for labels and bound"
+                f"the labels were computed with the noisy steps {taken}, but the bound assumes {assumed}; use the same"
+                " KNNSettings for both"
             )
     return bound_together(stated, delta)
 

@@ -87,8 +87,8 @@ class NoisySteps:
         fault = self._sampling_check.failed()
         if fault is not None:
             raise PatebenchError(
-                f"the account assumes Poisson sampling at a rate of {self._rate:g}, but {fault} contradict this; use"
-                " PoissonSampler"
+                f"ε assumes Poisson sampling at a rate of {self._rate:g}, but {fault} contradict this; draw the batches"
+                " with PoissonSampler"
             )
         return SubsampledGaussian(self._noise, self._rate, self._sampling_check.steps)
 

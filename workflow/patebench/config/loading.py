@@ -68,7 +68,7 @@ def load(path: Path | str) -> dict[str, Any]:
     except yaml.YAMLError as fault:
         mark, problem = getattr(fault, "problem_mark", None), getattr(fault, "problem", fault)
         place = f"{path}, line {mark.line + 1}" if mark else path
-        raise PatebenchError(f"{problem}; correct the YAML there", code="yaml", where=place) from None
+        raise PatebenchError(f"the YAML is invalid here ({problem}); correct it", code="yaml", where=place) from None
     except ValueError as fault:  # a date that does not exist, or a number of thousands of digits
         raise PatebenchError(f"{fault}; correct the YAML", code="yaml", where=path) from None
     if not isinstance(settings, dict):

@@ -56,7 +56,7 @@ def _check_path(path: str) -> str:
         raise mistake(f"the path {show(path)} contains braces; use a path without braces")
     if path.startswith(("~", "-")):
         meaning = "a home folder" if path.startswith("~") else "an option"
-        raise mistake(f"commands would read the path {show(path)} as {meaning}; write ./{path} or the full path")
+        raise mistake(f"commands read {show(path)} as {meaning}; write ./{path} or the full path")
     return path
 
 
@@ -179,7 +179,7 @@ class PartitionParameters(Parameters):
         for key in ("share", "owners"):
             value, taken = getattr(self, key), PARTITIONS.fact(self.strategy, "parameter") == key
             if taken and value is None and key != "owners":  # the data may name the owners
-                raise mistake(f"the key is missing; the strategy '{self.strategy}' needs it", key)
+                raise mistake(f"the key is missing; add '{key}', which the strategy '{self.strategy}' needs", key)
             if not taken and value is not None:
                 users = " and ".join(f"'{name}'" for name in PARTITIONS if PARTITIONS.fact(name, "parameter") == key)
                 line = f"'{key}' is only for the strategy {users}, not for '{self.strategy}'; leave '{key}' out"

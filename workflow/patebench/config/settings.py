@@ -133,8 +133,11 @@ class DatasetSettings(ClassParameters):
         given = [key for key in ("private", "public", "copy_of") if getattr(self, key) is not None]
         if not reads_own_files(self.loader):
             if self.features is None and self.long_tail is None:
-                hint = f"the built-in data set '{self.loader}' needs no entry; set it as 'dataset' of an experiment"
-                raise mistake(f"{hint}, or change it here by 'features' or 'long_tail'", "loader")
+                raise mistake(
+                    f"the built-in data set '{self.loader}' needs no entry here; leave the entry out and set 'dataset: "
+                    f"{self.loader}' in an experiment, or add 'features' or 'long_tail' to the entry",
+                    "loader",
+                )
             if given:
                 raise mistake(
                     f"the built-in data set '{self.loader}' has its own files; leave '{given[0]}' out", given[0]
@@ -211,7 +214,7 @@ class EnsembleSettings(TrainingParameters, TeacherParameters):
     def _trains_a_network(self) -> Self:
         for key in ("soft", "hints"):
             if on_queries(self.model) and getattr(self, key):
-                raise mistake(f"the model '{self.model}' has no probabilities or hints; leave '{key}' out", key)
+                raise mistake(f"the model '{self.model}' computes no probabilities or hints; leave '{key}' out", key)
         return self
 
 
@@ -395,7 +398,9 @@ class ExperimentSettings(SplitParameters):
         if (self.encoder_file is None) != (self.encoder_data is None):
             given, missing = sorted(("encoder_file", "encoder_data"), key=lambda key: getattr(self, key) is None)
             raise mistake(
-                f"the key is missing; your own encoder needs both '{given}' and '{missing}'", missing, code="missing"
+                f"the key is missing; add '{missing}', since your own encoder needs both it and '{given}'",
+                missing,
+                code="missing",
             )
         return self
 

@@ -235,8 +235,11 @@ def _check_ensembles(where: str, settings: EnsembleSettings, run: Run, data: Dat
             check_numbers("owners", owners := read_owners(Path(partition.owners)), known.private)
         people = len(np.unique(owners))
     elif by_owner and people is None:
-        line = f"the strategy '{partition.strategy}' needs the owner of each record, but {data.name} names none; give"
-        raise PatebenchError(f"{line} a .npy file as `owners`", code="missing", where=f"{where}.partition.owners")
+        line = (
+            f"the strategy '{partition.strategy}' needs the owner of each record, but {data.name} names no owners; give"
+            " a .npy file of owners as 'owners'"
+        )
+        raise PatebenchError(line, code="missing", where=f"{where}.partition.owners")
     if people is not None and people < known.private and not by_owner:
         _, kept = protected(partition.strategy, own_rows=False)  # the rows of most own data are positions
         line = f"{where}.partition: '{partition.strategy}' protects {kept}, not a person with several records"

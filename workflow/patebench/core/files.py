@@ -105,7 +105,7 @@ class Artefact:
         """
         if self.meta.get(entry) != expected:
             fix = "give files of one release" if self.meta.get("mode") == "release" else None
-            raise ArtefactError(self.path, f"its entry '{entry}' does not match {other}", fix, code="mismatch")
+            raise ArtefactError(self.path, f"its metadata entry '{entry}' does not match {other}", fix, code="mismatch")
 
 
 @contextmanager
@@ -292,7 +292,8 @@ def read_any_arrays(path: Path | str, layouts: Mapping[str, Layout]) -> Artefact
     """
     kind = str(_read_meta(Path(path)).get("kind"))
     if kind not in layouts:
-        raise ArtefactError(path, f"it is a file of kind '{kind}', which cannot be used here", _RIGHT, code="kind")
+        kinds = " or ".join(f"'{name}'" for name in layouts)
+        raise ArtefactError(path, f"it is a file of kind '{kind}' instead of {kinds}", _RIGHT, code="kind")
     return read_arrays(path, layouts[kind])
 
 
@@ -407,7 +408,8 @@ def _check(path: Path, layout: Layout, arrays: Mapping[str, NDArray[Any]], meta:
             path, f"it lacks the array '{min(missing)}', so it is incomplete or of another version", code="layout"
         )
     if extra := set(arrays) - set(layout.fields):
-        raise ArtefactError(path, f"it contains the unknown array '{min(extra)}'", code="layout")
+        fault = f"it contains the array '{min(extra)}', which is not an array of the kind '{layout.kind}'"
+        raise ArtefactError(path, fault, code="layout")
     for limit in sorted({field.below for field in layout.fields.values() if field.below}):
         if not isinstance(meta[limit], int):
             raise ArtefactError(

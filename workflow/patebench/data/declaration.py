@@ -105,7 +105,7 @@ class Feature(Parameters):
                 " 'date: [first, last]' and 'text: columns'"
             )
         if self.number is not None and not 0 < self.number[1] - self.number[0] < 1e300:
-            raise mistake("the bounds of a number are invalid; give [low, high] with low < high < low + 1e300")
+            raise mistake("the bounds of 'number' are invalid; give [low, high] with low < high and high − low < 1e300")
         if self.date is not None and not self.date[0] < self.date[1]:
             raise mistake("the first day is not before the last day; give 'date: [first, last]' with first before last")
         if self.category is not None and (not self.category or _repeats(self.category)):
@@ -171,7 +171,7 @@ class TableDeclaration(Declaration):
         twice = sorted({name for name in roles if roles.count(name) > 1})
         if twice:
             raise mistake(
-                f"the column '{twice[0]}' occurs twice among 'label', 'owner', 'features' and 'drop'; keep one"
+                f"the column '{twice[0]}' occurs twice among 'label', 'owner', 'features' and 'drop'; keep one of them"
             )
         return self
 

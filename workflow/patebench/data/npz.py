@@ -140,8 +140,11 @@ def _class_names(path: Path, arrays: Arrays) -> tuple[str, ...] | None:
         return None
     names = tuple(map(str, array.ravel().tolist()))
     if array.dtype.kind not in "Uiu" or array.ndim != 1 or len(set(names)) < len(names) or "" in names:
-        fault = f"its array 'class_names' has dtype {array.dtype}, shape {array.shape} and values {listing(names)}"
-        raise ArtefactError(path, fault, f"give one name for each class, all different; {OWN_DATA}")
+        raise ArtefactError(
+            path,
+            f"its array 'class_names' has dtype {array.dtype}, shape {array.shape} and values {listing(names)}",
+            f"give one name per class, all different; {OWN_DATA}",
+        )
     return names
 
 

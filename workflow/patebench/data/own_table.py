@@ -224,15 +224,22 @@ def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
         fix = "write a name for each column into the first line, and separate values by commas (.csv) or tabs (.tsv)"
         raise ArtefactError(path, fault, fix) from None
     except ImportError:
-        fix = "install it by pip install 'patebench[parquet]', or give a .csv file"
-        raise ArtefactError(path, "reading Parquet requires pyarrow", fix) from None
+        raise ArtefactError(
+            path,
+            "reading Parquet requires the package pyarrow",
+            "install it by pip install 'patebench[parquet]', or give a .csv file",
+        ) from None
     except Exception as fault:  # parsers raise many kinds of errors
         raise ArtefactError(
             path, f"it cannot be read as a table ({fault})", "correct the file, or give another"
         ) from None
     if twice := sorted(name for name, count in Counter(names).items() if name and count > 1):
-        line = f"two columns have the same name: {listing(twice)}"
-        raise ArtefactError(path, line, "give each column a name of its own", code="repeated-column")
+        raise ArtefactError(
+            path,
+            f"two of its columns have the same name: {listing(twice)}",
+            "rename one of these columns",
+            code="repeated-column",
+        )
     if not len(frame):
         raise ArtefactError(path, "it contains only a header", "give a table with at least one record")
     return frame
@@ -256,8 +263,12 @@ def expanded(declared: TableDeclaration, public: "pd.DataFrame", path: Path) -> 
     for pattern, feature in declared.features.items():
         is_name = "*" not in pattern or pattern in columns
         if not (names := [pattern] if is_name else fnmatch.filter(unnamed, pattern)):
-            fault = f"no undeclared column matches the pattern '{pattern}'"
-            raise ArtefactError(path, fault, "correct the declaration 'table'", code="missing-column")
+            raise ArtefactError(
+                path,
+                f"no undeclared column matches the pattern '{pattern}' in 'table.features'",
+                "correct the pattern in the configuration",
+                code="missing-column",
+            )
         features |= dict.fromkeys(names, feature)
     return declared.model_copy(update={"features": features})
 
@@ -368,7 +379,7 @@ def _hash_owners(column: "pd.Series[Any]", name: str, path: Path) -> NDArray[np.
     owners = [plain_text(value) for value in column]
     numbers = hash_names(owners)
     if len(np.unique(numbers)) < len(set(owners)):
-        raise ArtefactError(path, f"two names in the column '{name}' have the same hash", "rename one of them")
+        raise ArtefactError(path, f"two owners in the column '{name}' have the same hash", "rename one of the owners")
     return numbers
 
 

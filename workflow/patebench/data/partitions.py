@@ -186,8 +186,8 @@ def skew(inputs: PartitionInputs) -> Assignment:
             )
         if len(stock) - needed > room:
             raise PatebenchError(
-                f"{len(stock) - needed} private samples of label {label} do not fit into the shards with this main"
-                f" label, and the other shards have room for only {room}; {fix}"
+                f"the shards with main label {label} take only {needed} of its {len(stock)} private samples, and the"
+                f" other shards have room for only {room} more; {fix}"
             )
         slots = np.repeat(np.flatnonzero(own), quotas[own])
         assignment[stock[: len(slots)]] = slots
@@ -210,7 +210,10 @@ def owners(inputs: PartitionInputs) -> Assignment:
     fix = f"set the number of teachers to {present}"
     if identities.max() < teachers:
         absent = np.setdiff1d(np.arange(teachers), identities)[0]
-        raise PatebenchError(f"owner {absent} of 0 … {teachers - 1} has no samples; {fix} or correct the owners")
+        raise PatebenchError(
+            f"no sample belongs to owner {absent}, but {teachers} teachers need the owners 0 … {teachers - 1}; {fix},"
+            " or correct the owners"
+        )
     raise PatebenchError(f"{plural(present, 'owner')} cannot be assigned to {teachers} teachers one to one; {fix}")
 
 
@@ -291,7 +294,8 @@ def read_owners(path: Path) -> NDArray[Any]:
             owners: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
     except (ValueError, EOFError, OSError) as fault:
         if "Object arrays" in str(fault):
-            raise ArtefactError(path, "it contains pickled objects, which are never loaded", fix) from None
+            own_fix = "save the owners as a .npy file of integers"
+            raise ArtefactError(path, "it contains pickled objects, which are never loaded", own_fix) from None
         raise ArtefactError(path, f"it is not a readable .npy file ({fault})", fix) from None
     return owners
 

@@ -145,7 +145,9 @@ def noise_of(facts: Mapping[str, Any]) -> Noise:
     """
     mechanism = mechanism_of(facts)
     if not isinstance(mechanism, SparseArgmax):
-        raise PatebenchError(f"{facts['mechanism']} releases no table of noisy counts; use sparse-gnmax")
+        raise PatebenchError(
+            f"the mechanism '{facts['mechanism']}' releases no table of noisy counts; use labels of 'sparse-gnmax'"
+        )
     sent = facts.get("teachers")
     return mechanism.noise_of(facts.get("ensemble", sent), sent)
 

@@ -173,7 +173,7 @@ class NetworkEncoder(AxesEncoder):
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         if "network" not in arrays:
-            raise PatebenchError("its arrays do not belong to an encoder from a file")
+            raise PatebenchError("it lacks the array 'network', which an encoder from your own file stores")
         return super(NetworkEncoder, cls.of_content(arrays["network"].tobytes())).of(arrays)
 
 

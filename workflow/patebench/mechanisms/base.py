@@ -307,8 +307,8 @@ class Mechanism(ABC):
         check_abstentions(self, votes)
         if adaptive and self.answering is Answering.AS_TABLE and not votes.rounds:
             raise PatebenchError(
-                f"the ε of {type(self).__name__} depends on the rounds of release, which these votes do not state; "
-                "give Votes with `rounds`"
+                f"the ε of {type(self).__name__} depends on the number of queries in each round, which these votes do "
+                "not state; give Votes with `rounds`"
             )
         requested = check_queries(queries, votes.queries)
         with_curve = check_queries([*requested, *curve], votes.queries)
@@ -354,7 +354,7 @@ def _one_line_faults(mechanism: Mechanism) -> Iterator[None]:
         name = type(mechanism).__name__
         log.error("the mechanism %s raised an exception", name, exc_info=fault)
         raise PatebenchError(
-            f"the mechanism {name} raised {in_one_line(fault)}; correct it: the log (--log) contains the traceback"
+            f"the mechanism {name} raised {in_one_line(fault)}; correct its code; see the traceback in the log (--log)"
         ) from None
 
 

@@ -102,8 +102,8 @@ class SparseArgmax(Mechanism):
         """Return the votes (teachers × queries), with abstentions in place of a teacher's votes beyond the cap `k`."""
         if votes.matrix is None:
             raise PatebenchError(
-                f"{type(self).__name__} counts the first votes of each teacher, but only counts are available; "
-                "give the votes, teachers × queries"
+                f"{type(self).__name__} needs the votes of each teacher, but only counts are available; give the table "
+                "of votes (teachers × queries)"
             )
         return capped(votes.matrix, int(self.k), votes.rounds)
 

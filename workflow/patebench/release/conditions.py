@@ -55,7 +55,8 @@ def check_protects(source: Artefact, mode: Mode) -> None:
     """
     if mode is Mode.RELEASE and (fault := reason_unreleasable(source)):
         if source.meta["protects"]:
-            raise ArtefactError(source.path, fault, "draw labels from a seed, which are not a release", code="labels")
+            fix = "draw labels from a seed instead, which is not a release"
+            raise ArtefactError(source.path, fault, fix, code="labels")
         fix = f"use votes of a partition by one of {protecting()}"
         raise ArtefactError(source.path, fault, fix, code="unprotected")
 

@@ -230,8 +230,12 @@ class Ledger:
         if not matching:
             path = folder / f"{private or records}.json"
             if path.exists():
-                fix = "choose another name for --private"
-                raise ArtefactError(path, "it is the ledger of other private data", fix, code="taken")
+                raise ArtefactError(
+                    path,
+                    "this file is the ledger of other private data",
+                    "give another name as --private",
+                    code="taken",
+                )
             return cls(path=path)
         (ledger,) = matching
         if private is not None and ledger.private is not None and not ledger.has_name(private):
@@ -257,8 +261,12 @@ class Ledger:
             raise ArtefactError(path, fault.fault, fix, code=fault.code) from None
         try:
             if content["orders"] != conversion.ORDERS.tolist():
-                line = "its costs are stored at other Rényi orders than this version of patebench uses"
-                raise ArtefactError(path, line, "use the version that wrote it", code="older")
+                raise ArtefactError(
+                    path,
+                    "its costs are stored at other Rényi orders than this version of patebench uses",
+                    "use the patebench version that wrote the ledger",
+                    code="older",
+                )
             entries = tuple(map(_read_entry, content["entries"]))
             kept = content["limit"]
             limit = LedgerParameters(budget=kept["epsilon"], delta=kept["delta"]) if kept else None
@@ -415,7 +423,8 @@ def _check_other_ledgers(folder: Path, limit: LedgerParameters | None, private: 
         raise ArtefactError(
             folder,
             words,
-            f"{name}, or give a limit (ledger: {{budget: …, delta: …}}, --ledger-budget and --ledger-delta)",
+            f"{name}, or limit ε (ledger: {{budget: …, delta: …}} in a configuration, --ledger-budget and "
+            "--ledger-delta of a command)",
             code="not-recognised",
         )
     click.echo(f"{folder}: {words}; the draw is counted separately, unless --private gives their name", err=True)

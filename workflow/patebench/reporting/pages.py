@@ -303,7 +303,7 @@ def caption_of(path: Path, function: Any) -> str:
     paragraph = (inspect.getdoc(function) or "").partition("\n\n")[0].strip()
     if not paragraph:
         where = f"{function.__module__}.{function.__qualname__}"
-        raise ArtefactError(path, "this caption does not exist", f"write it, or give {where} a docstring")
+        raise ArtefactError(path, "this caption file does not exist", f"write it, or add a docstring to {where}")
     return f"<p>{_inline(paragraph)}</p>"
 
 

@@ -215,9 +215,12 @@ def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path)
     ]
     if stored != expected:
         differing = [name for a, b in zip(stored, expected, strict=False) for name in a if a[name] != b[name]]
-        what = f"another {differing[0]}" if differing else "other rounds"
-        fault = f"its entry for {labels.path} has {what} than these labels and {source.path}"
-        raise ArtefactError(ledger.path, fault, "give the unchanged labels and the votes from which they were drawn")
+        what = differing[0] if differing else "number of rounds"
+        raise ArtefactError(
+            ledger.path,
+            f"its entry for {labels.path} differs in the {what} from these labels and the votes {source.path}",
+            "give the unchanged labels and the votes from which they were drawn",
+        )
     # The last round's votes contain the votes of earlier rounds. Secure aggregation stores no digest of the votes.
     if entries[own[-1]].votes not in (None, source.digest):
         raise ArtefactError(
@@ -298,8 +301,8 @@ def _budget_bounds(
     if asked != budget["asked"] or not np.array_equal(kept, labels["labels"]):
         raise ArtefactError(
             labels.path,
-            f"its answers differ from those that its budget of ε = {budget['epsilon']:g} allows",
-            "give the unchanged file that was drawn",
+            f"its answered queries are not those that its budget of ε = {budget['epsilon']:g} allows",
+            "give the unchanged file of the labels",
         )
     guaranteed = DirectAccountant(
         name="rdp-filter",

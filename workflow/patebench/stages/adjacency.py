@@ -119,8 +119,8 @@ def audit(config: Run, folder: Path, changes: int = 1, thorough: bool = False) -
             )
         if data.settings and data.settings.long_tail:
             raise PatebenchError(
-                f"with 'long_tail', changing one record of {data.name} changes which others are selected"
-                "; leave 'long_tail' out for the audit",
+                f"{data.name} cannot be audited with 'long_tail', because changing one record changes which others are"
+                " selected; leave 'long_tail' out",
                 code="long-tail",
             )
         if data not in sets:
@@ -297,8 +297,8 @@ class DataSet:
         own = Rerun(self.config, self.with_records(self.private.arrays, "own"), self.folder / "own").prepare()
         if moved := differing_keys(self.unchanged.prepared.public, own.prepared.public):
             raise PatebenchError(
-                f"{self.data.name}: two copies of the same samples are loaded with different {', '.join(moved)}, so "
-                "changes cannot be audited; audit another data set"
+                f"{self.data.name}: loading an unchanged copy of the private samples changes public outputs "
+                f"({', '.join(moved)}), so changes cannot be audited; audit another data set"
             )
         y = np.array(self.private["y"])
         at = int(generator(0, "adjacency", self.data.name).integers(len(y)))

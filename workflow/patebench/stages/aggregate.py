@@ -163,7 +163,13 @@ def _read_earlier_labels(
         )
     asked = votes.meta.get("queries_files")
     if asked is not None and asked[:-1] != (before.meta["queries_files"] if before else []):
-        raise ArtefactError(votes.path, f"it contains votes of other rounds than {earlier or selected.path}", OF_ROUNDS)
+        raise ArtefactError(
+            votes.path,
+            f"its votes do not follow the rounds of the labels {earlier}"
+            if earlier
+            else f"its votes are of a later round than the queries {selected.path}",
+            OF_ROUNDS,
+        )
     if before is not None:
         same = ("votes", "mechanism", "parameters", "mode", "teachers", "abstentions", *PARTITION_FACTS, *VOTING_FACTS)
         expected = {entry: facts.get(entry) for entry in same}

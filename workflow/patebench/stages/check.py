@@ -136,8 +136,9 @@ def _find_faults(path: Path, read: Callable[[Path], _Facts | ArtefactError]) -> 
                     ArtefactError(path, f"the file of its input '{entry}' is missing", "run snakemake again to make it")
                 )
             elif len(inputs) == len(files) and digest not in inputs:
-                beside = "those next to it" if entry == "chunks" else files[0]
-                yield str(ArtefactError(path, f"it was made from another '{entry}' than {beside}", _AGAIN))
+                beside = "the files chunks/*.npz next to it" if entry == "chunks" else f"the file {files[0]}"
+                fault = f"its input '{entry}' has changed: it was not made from {beside}"
+                yield str(ArtefactError(path, fault, _AGAIN))
                 break
 
 

@@ -221,7 +221,7 @@ def _read_for_labels(path: Path, kind: str, label_sets: Mapping[str, _LabelSet])
     """
     content = read_json(path, kind)
     if (label_set := label_sets.get(content.get("labels", ""))) is None:
-        raise ArtefactError(path, "its label set is not given as --labels", _FIX)
+        raise ArtefactError(path, "it was made from labels that are not among the files of --labels", _FIX)
     return content, label_set
 
 

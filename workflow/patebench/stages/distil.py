@@ -50,8 +50,8 @@ def run(
     if "soft" not in source.arrays:
         raise ArtefactError(
             votes,
-            "it lacks the teachers' probabilities of the classes",
-            "add temperatures to the ensemble in the configuration, such as soft: [1, 5], and train it again",
+            "it lacks the teachers' class probabilities",
+            "set temperatures for the ensemble in the configuration, such as 'soft: [1, 5]', and train it again",
         )
     classes = source.meta["classes"]
     kinds = dict(targets(source["votes"], classes, source.meta["temperatures"], source["soft"]))
@@ -60,7 +60,9 @@ def run(
         for number, ((name, temperature), target) in itertools.product(sorted(samples), kinds.items()):
             learner = make_learner(model, recipe, classes=classes, epochs=parameters.epochs)
             if not isinstance(learner, Network):
-                raise PatebenchError(f"--model {model} is no network, so it cannot learn from probabilities; use mlp")
+                raise PatebenchError(
+                    f"the model '{model}' is not a network, so it cannot learn from probabilities; use --model mlp"
+                )
             # Use one seed for all kinds of labels, so that they are comparable.
             fit(learner, public["x"][:number], target[:number], temperature, seed=derive(seed, stream, number))
             check_learner(f"network of {name} labels", learner, public)

@@ -80,8 +80,12 @@ def run(
         )
         raise PatebenchError(line, code="private-data", where=str(votes))
     if "queries_files" in source.meta:
-        fix = "export the votes of an ensemble that votes on the whole pool or on clusters"
-        raise ArtefactError(votes, "it contains votes on queries that a student selected in rounds", fix, code="rounds")
+        raise ArtefactError(
+            votes,
+            "it contains votes on queries that a student selected",
+            "export votes on the whole pool or on clusters",
+            code="rounds",
+        )
     with new_folder(out) as folder:
         shutil.copyfile(votes, folder / "votes.npz")
         shutil.copyfile(summary, folder / "ensemble.json")

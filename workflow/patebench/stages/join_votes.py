@@ -129,7 +129,7 @@ def _read_earlier_votes(earlier: Path | None, chunk: Artefact) -> Artefact | Non
     before = read_arrays(earlier, VOTES)
     if not rounds or before.meta.get("queries_files") != rounds[:-1]:
         raise ArtefactError(
-            earlier, f"its rounds are not those before the round of {chunk.path}", OF_ROUNDS, code="rounds"
+            earlier, f"its votes are not those of all rounds before {chunk.path}", OF_ROUNDS, code="rounds"
         )
     for fact in _IN_ALL_ROUNDS:
         before.require(fact, chunk.meta.get(fact), str(chunk.path))

@@ -136,8 +136,9 @@ def _benchmark(path: Path) -> list[tuple[float, float]]:
         # The memory of a job that was too short to measure counts as 0 MB.
         return [(float(row["s"]), _number(row.get("max_rss"))) for row in rows]
     except (OSError, UnicodeDecodeError, KeyError, TypeError, ValueError, csv.Error):
-        fix = "delete it and run snakemake again"
-        raise ArtefactError(path, "it is not a benchmark file of Snakemake", fix) from None
+        raise ArtefactError(
+            path, "it is not a benchmark file of Snakemake", "delete this file and run snakemake again"
+        ) from None
 
 
 def _number(text: str | None) -> float:

@@ -111,8 +111,8 @@ def _show_verdicts(path: Path, row: Value) -> None:
     verdicts = frame.loc[same, list(_SHOWN)].astype(object)
     if verdicts.empty:
         raise PatebenchError(
-            f"{path} contains no verdict on '{row.name}', since the run measured no value of this row; leave --seeds "
-            "out, or give all seeds of the configuration"
+            f"the run measured no value of '{row.name}', so {path} contains no verdict on it; leave --seeds out, or "
+            "give all seeds of the configuration"
         )
     cells = verdicts.where(verdicts.notna(), "").to_numpy().tolist()
     show_on_terminal(

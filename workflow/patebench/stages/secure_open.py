@@ -41,8 +41,8 @@ def run(
     numbers, needed = sorted(part.meta["aggregator"] for part in parts), first.meta["aggregators"]
     if numbers != list(range(1, needed + 1)):
         raise PatebenchError(
-            f"the sums of the aggregators {', '.join(map(str, numbers))} are given, but exactly one sum per aggregator "
-            f"from 1 to {needed} is needed; repeat --sums for each aggregator"
+            f"--sums gives the sums of the aggregators {', '.join(map(str, numbers))}, but must give one sum of each "
+            f"aggregator from 1 to {needed}; repeat --sums once for each aggregator"
         )
     mechanism = stated_mechanism(first)
     check_teachers(mechanism, first["teachers"], first.meta["ensemble"], str(first.path))

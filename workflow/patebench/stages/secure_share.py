@@ -48,7 +48,7 @@ def run(
     With --release, this use of the teachers' data is entered in the data's ledger before noise is drawn.
     """
     if len(out) < 2:
-        raise PatebenchError("a single aggregator would see every vote; give --out at least twice")
+        raise PatebenchError("with one --out, a single aggregator would see every vote; give --out at least twice")
     draws = Draws.of(release, seed, stream)
     place = Place.of(draws.mode, ledger, ledger_budget, ledger_delta, private)
     noise_shares = secure_mechanism(mechanism, parameters, teachers)

@@ -92,8 +92,8 @@ def run(
     chosen = STRATEGIES.load(strategy)(state, selection.queries, derive(seed, stream))
     if len(np.unique(chosen)) != selection.queries or not np.isin(chosen, state.unqueried).all():
         raise PatebenchError(
-            f"the strategy '{strategy}' must select {selection.queries} distinct samples from the unselected ones, but "
-            "did not; correct the code of the strategy"
+            f"the strategy '{strategy}' did not return {selection.queries} distinct positions of unselected samples; "
+            "correct its code"
         )
     log.info("%s: %d queries after %d", strategy, selection.queries, len(state.queried))
     arrays = {"queries": chosen}

@@ -156,7 +156,8 @@ def _read_knowledge(paths: Sequence[Path], votes: Artefact) -> "tuple[Knowledge,
     chunks = [read_arrays(path, CHUNK) for path in paths]
     if sorted(chunk.digest for chunk in chunks) != sorted(votes.meta["chunks"]):
         raise PatebenchError(
-            f"the files of --chunk are not the chunks of {votes.path}; repeat --chunk for all its chunks"
+            f"the files of --chunk are not the chunks of {votes.path}; give --chunk once for each file of teachers"
+            " joined into these votes"
         )
     for chunk in chunks:
         chunk.require("hints", chunks[0].meta.get("hints"), str(chunks[0].path))
@@ -164,8 +165,8 @@ def _read_knowledge(paths: Sequence[Path], votes: Artefact) -> "tuple[Knowledge,
             raise ArtefactError(
                 chunk.path,
                 "it lacks the teachers' probabilities, which only an ensemble with the key 'hints' stores",
-                "set 'hints: block2' (without a layer block2: 'hints: probabilities') for the ensemble in the "
-                "configuration, and train the ensemble again",
+                "set 'hints: block2' for the ensemble in the configuration (or 'hints: probabilities' if the model has "
+                "no layer 'block2'), and train it again",
             )
     order = np.argsort(np.concatenate([chunk["teachers"] for chunk in chunks]))
     outputs = {

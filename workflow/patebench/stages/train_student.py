@@ -87,7 +87,9 @@ def run(
     share = parameters.hold_out or 0.0
     held = generator(seed, stream, "hold-out").permutation(whole.labelled)[: int(share * len(whole.labelled))]
     if missing := uncovered(whole.labels, samples.meta["class_names"]):
-        log.warning("no released label is of class %s, so the student cannot learn it", ", ".join(missing))
+        log.warning(
+            "no released label is of class %s, so the student cannot learn it; use more queries", ", ".join(missing)
+        )
 
     facts = {"queries": queries, "hold_out": share, "seed": seed, "config": parameters.model_dump()}
     of = {"labels": released.digest, "pool": samples.digest, "test": test_set.digest}

@@ -80,8 +80,9 @@ def run(
     if len(rounds) > 1 and not on_queries(training.model):
         raise ArtefactError(
             selected[-1],
-            f"its queries were selected after a release of labels, but teachers of '{training.model}' vote only once",
-            "give the queries of the first round",
+            f"it contains queries of a later round, but teachers of the model '{training.model}' vote only in the first"
+            " round",
+            "give --selected once, with the queries of the first round",
             code="rounds",
         )
     numbers = np.arange(first, last + 1)
@@ -91,13 +92,15 @@ def run(
                 f"teachers of '{training.model}' compute no probabilities; leave out --soft and --hints"
             )
         if features is None or encoder is None:
-            raise PatebenchError(f"'{training.model}' teachers vote by public features; give --features and --encoder")
+            raise PatebenchError(
+                f"teachers of the model '{training.model}' vote by public features; give --features and --encoder"
+            )
         arrays, facts = _vote_with_features(samples, shards, numbers, queries, rounds, features, encoder, training)
     else:
         if shards.meta.get("empty"):
             raise ArtefactError(
                 partition,
-                f"it allows empty shards, but '{training.model}' needs samples in each shard",
+                f"it allows empty shards, but teachers of the model '{training.model}' need samples in each shard",
                 "give a partition made without --empty",
             )
         if on_features(training.model):
@@ -105,7 +108,7 @@ def run(
                 line = f"'{training.model}' computes features with --encoder; give --encoder, and leave --features out"
                 raise PatebenchError(line, code="encoder")
         elif features is not None or encoder is not None:
-            raise PatebenchError(f"'{training.model}' uses no features; leave out --features and --encoder")
+            raise PatebenchError(f"the model '{training.model}' uses no features; leave out --features and --encoder")
         public_encoder = read_encoder(encoder, queries) if encoder else None
         asked = queries["x"][rounds[0]["queries"]] if rounds else queries["x"]
         arrays, facts = _train_and_vote(
@@ -156,7 +159,7 @@ def _read_rounds(paths: Sequence[Path], pool: Artefact) -> list[Artefact]:
         if place and file.meta["labels"] is None:
             raise ArtefactError(
                 file.path,
-                f"it contains queries of a first round, but is given after {paths[0]}",
+                f"it contains queries of the first round, but --selected names {paths[0]} before it",
                 OF_ROUNDS,
                 code="rounds",
             )

@@ -178,8 +178,8 @@ def trainer_in_clusters(data: StudentData, config: StudentConfig, seed: int) -> 
     table = data.table
     if table is None or data.features is None or table.neighbours or table.weighted:
         raise PatebenchError(
-            "the student method 'cluster-consistency' needs a table in which each record voted for its nearest query; "
-            "use labels of sparse-gnmax or sparse-lnmax from teachers of the model 'nearest-query' without 'neighbours'"
+            "'cluster-consistency' needs a table with one vote per record, on its nearest query; use labels of "
+            "'sparse-gnmax' or 'sparse-lnmax' from teachers of the model 'nearest-query' without the key 'neighbours'"
         )
     noise = math.sqrt(table.variance)
     shares = np.where(table.counts > _ABOVE_NOISE * noise, table.counts, _FLOOR * noise)
@@ -187,7 +187,7 @@ def trainer_in_clusters(data: StudentData, config: StudentConfig, seed: int) -> 
     pure = shares.max(axis=1) >= _PURE
     if not pure.any():
         raise PatebenchError(
-            "no query of the table has a count that stands out from the noise; use less noise or fewer queries"
+            "in no row of the released table does one class stand out from the noise; use less noise or fewer queries"
         )
     vectors = data.features(data.pool)
     clusters = torch.from_numpy(nearest(vectors, centres(vectors, table.queries)))

@@ -85,7 +85,7 @@ def _check_student_model(model: str, info: ValidationInfo) -> str:
     if not info.context and on_queries(model):
         raise mistake(f"'{model}' votes on queries but predicts no labels; use it for teachers only", code="learner")
     if not info.context and on_features(model):
-        raise mistake(f"'{model}' reads features of the encoder; use it for teachers only", code="learner")
+        raise mistake(f"'{model}' is a model of features, not of samples; use it for teachers only", code="learner")
     return model
 
 

@@ -120,7 +120,7 @@ class _Training:
             log.warning("checkpoint %s cannot be read (%s); training starts again", checkpoint.path, why)
             return
         if saved.get("identity") != self.identity(checkpoint):
-            log.warning("checkpoint %s belongs to another training; training starts again", checkpoint.path)
+            log.warning("checkpoint %s is of another training; training starts from the beginning", checkpoint.path)
             return
         state = saved["state"]
         self.trainer.restore(state["trainer"])

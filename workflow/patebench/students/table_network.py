@@ -78,7 +78,7 @@ def _regression_targets(data: StudentData, method: str) -> Tensor:
     if data.pool.ndim != 4:
         raise PatebenchError(
             f"the student method '{method}' needs images, but the samples of the pool are rows of a table; use "
-            "table-regression"
+            "'table-regression'"
         )
     return torch.from_numpy(np.exp(fitted(data, method)(data.pool))).float()
 

@@ -39,7 +39,7 @@ class SingleTeacher:
     def hints(self, x: NDArray[Any], layer: str) -> NDArray[np.floating]:
         if not isinstance(self.learner, Network):
             raise PatebenchError(
-                f"the model has no layer '{layer}' to take hints from; use the model conv-small or conv-middle"
+                f"the model has no layer '{layer}' to take hints from; use the model 'conv-small' or 'conv-middle'"
             )
         return self.learner.hints(x, layer)[None]
 
