@@ -408,8 +408,9 @@ def _check(path: Path, layout: Layout, arrays: Mapping[str, NDArray[Any]], meta:
             path, f"it lacks the array '{min(missing)}', so it is incomplete or of another version", code="layout"
         )
     if extra := set(arrays) - set(layout.fields):
-        fault = f"it contains the array '{min(extra)}', which is not an array of the kind '{layout.kind}'"
-        raise ArtefactError(path, fault, code="layout")
+        raise ArtefactError(
+            path, f"it contains the array '{min(extra)}', which files of kind '{layout.kind}' lack", code="layout"
+        )
     for limit in sorted({field.below for field in layout.fields.values() if field.below}):
         if not isinstance(meta[limit], int):
             raise ArtefactError(
