@@ -334,9 +334,10 @@ def expected_bounds(likely: Array, rare: Array, runs: float, confidence: float) 
 
 
 def expected_nested(likely: Array, rare: Array, runs: float, confidence: float) -> tuple[Array, Array]:
-    """Return approximately the bounds that `Rates.bound_nested` will give: lower ones on P, upper ones on Q, (2,) each.
+    """Predict the bounds of `Rates.bound_nested` for two events, one of which contains the other.
 
-    The parameters are those of `expected_bounds`, for two events.
+    `likely` and `rare` (2,) are the probabilities of the events on D and on D′. `runs` is the number of runs on each,
+    and `confidence` the confidence level. Returns lower bounds on `likely` and upper bounds on `rare`, (2,) each.
     """
     from scipy.special import ndtri
 

@@ -66,9 +66,9 @@ def _setting(result: Account | Calibration) -> str:
 
 
 def _format_noise(result: Calibration, noise: float) -> str:
-    """Return `noise` as text, rounded to `_DIGITS` digits.
+    """Return `noise` as text, rounded down or up to `_DIGITS` digits such that ε does not exceed the target.
 
-    If rounding up and rounding down both raise ε above the target, all digits are returned.
+    If both roundings exceed it, return all digits.
     """
     step = 10.0 ** (math.floor(math.log10(noise)) + 1 - _DIGITS)
     for rounded in (math.floor(noise / step) * step, math.ceil(noise / step) * step):

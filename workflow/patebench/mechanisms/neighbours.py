@@ -94,8 +94,9 @@ def one_by_one(
 def _list_changes(multiplicity: Integers, smallest_count: Counts) -> tuple[Integers, Integers, Integers]:
     """Return all neighbours as three arrays (neighbours,): histogram, rank that loses a vote and rank that gains it.
 
-    `multiplicity` (histograms × ranks) is the number of classes with each rank. `smallest_count` (histograms,) is the
-    smallest count of each histogram: a class without votes cannot lose one.
+    Classes with equal counts have the same rank, so moving a vote between other classes of the same two ranks gives no
+    further neighbour. `multiplicity` (histograms × ranks) is the number of classes with each rank, and `smallest_count`
+    (histograms,) the smallest count of each histogram: a class without votes cannot lose one.
     """
     exists = np.ones((*multiplicity.shape, multiplicity.shape[1]), dtype=bool)
     exists[smallest_count == 0, -1] = False

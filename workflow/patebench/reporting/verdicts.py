@@ -161,10 +161,9 @@ def _judge(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
 
 
 def _verdict_of_setting(value: Value, setting: str, rows: pd.DataFrame) -> dict[str, Any]:
-    """Return the verdict on `value` with the measurement in one setting, as values of the columns `COLUMNS`.
+    """Compare the printed number `value` with the measurements in one setting; return the values of `COLUMNS`.
 
-    `setting` describes the setting as text, and `rows` are the measurements in the setting, which differ in the seed
-    only.
+    `setting` describes the setting as text. `rows` are the measurements, which differ only in their seed.
     """
     measured = rows["measured"].sort_values()  # the last digits must not depend on the order of records
     mean, std, seeds = float(measured.mean()), float(deviation(measured)), rows["seed"].nunique()

@@ -71,9 +71,9 @@ def run(
     """Compute every bound on ε for the labels in a file.
 
     The file of labels states the mechanism, the queries, the budget and the rounds. Labels and votes must agree in the
-    pool, the numbers of teachers and classes, the partition with the changes of the data that it protects, and whether
-    teachers may abstain. For a release with --ledger, the ledger must contain the release with the same settings. For a
-    release without --ledger, the output states what was not checked.
+    pool, the numbers of teachers and classes, the partition of the records, and whether teachers may abstain. For a
+    release with --ledger, the ledger must contain the release with the same settings. For a release without --ledger,
+    the output states what was not checked.
 
     For labels with noise from a seed, ε is computed for the first T queries, for each T given as --queries. Curves of ε
     over T are computed for figures. With --seed and --stream, sanitised bounds (data-dependent bounds with noise) are
