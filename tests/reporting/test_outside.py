@@ -114,7 +114,7 @@ def test_figures_and_tables_of_other_packages_take_their_captions_from_docstring
     assert "<p>All ensembles, <em>by name</em>.</p>" in page
     assert "This is not shown" not in page
     package(MODULE.replace('"""All ensembles, *by name*."""', ""))
-    with pytest.raises(ArtefactError, match=r"not exist; write it, or give toy_pages\.build a docstring"):
+    with pytest.raises(ArtefactError, match=r"not exist; write it, or add a docstring to toy_pages\.build"):
         _page(tmp_path)
     with pytest.raises(ArtefactError, match="restore the file"):
         pages.caption_of(tmp_path / "none.rst", FIGURES.load("gap"))

@@ -252,7 +252,7 @@ def test_teachers_are_asked_about_rounds_in_their_order(again: Again, tmp_path: 
         ([second], "nearest-query", "its queries were selected after an earlier round"),
         ([first, first], "nearest-query", "it contains queries of the first round, but --selected names"),
         ([first, second, second], "nearest-query", "was selected more than once over all rounds"),
-        ([first, second], "logistic", "its queries were selected after a release of labels"),
+        ([first, second], "logistic", "it contains queries of a later round"),
     ):
         command[model] = name
         kept = [word for place, word in enumerate(command) if not {place, place + 1} & {*places}]

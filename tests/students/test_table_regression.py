@@ -106,7 +106,7 @@ def test_a_class_that_most_samples_have_is_not_taken_for_as_frequent_as_others(p
 def test_no_table_and_a_network_for_other_data_than_images_are_refused(pool: np.ndarray, method: str) -> None:
     image = np.zeros((50, 3, 8, 8), np.uint8)
     data = StudentData(pool=image, labels=np.zeros(50, np.int64), classes=3, features=lambda x: x)
-    with pytest.raises(PatebenchError, match=f"the method '{method}' needs a noisy table of votes"):
+    with pytest.raises(PatebenchError, match=f"the method '{method}' needs noisy counts of votes"):
         train(data, StudentConfig(method=method), seed=0)
     with pytest.raises(PatebenchError, match="use 'table-regression'"):
         train(seen(pool, voted(pool, np.arange(5), 1.0, 2)), StudentConfig(method="table-network"), seed=0)
