@@ -158,7 +158,7 @@ class TableDeclaration(Declaration):
         gt=0,
         lt=1,
         description="If there is no public file: fraction of the people, or of the records without an owner column,"
-        " that becomes public. They are selected by a hash of the owner or record.",
+        " that becomes public. They are selected by a hash of the owner or of the record's position in the file.",
     )
     drop: tuple[str, ...] = Field((), description="Columns that are not used.")
     missing_values: tuple[str, ...] = Field(MISSING, description="Texts that stand for a missing value in CSV and TSV.")

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 _PARQUET = (".parquet", ".pq")
-#: Maximum number of attempts to find new values with which a changed record stays private.
-_ATTEMPTS = 1000
 
 
 def load(
@@ -74,7 +72,7 @@ def load(
         # Positions in the file would show how many private records are between the public ones.
         open_records = replace(_select(parts[0], mask, paths[0], "public"), rows=None)
         parts = [open_records, _select(parts[0], ~mask, paths[0], "private")]
-        unit = "people" if declared.owner else "records"
+        unit = "people" if declared.owner else "positions"
         notes.append(f"{private}: made {mask.sum()} of {len(mask)} records public, selected by a hash of the {unit}")
     open_part, own_part = parts
     if own_part.owners is not None and open_part.owners is not None:
@@ -134,10 +132,10 @@ def _note_people(
 def unlike_others(copies: Path, private: str, table: str, public: str | None = None) -> Iterator[tuple[str, str, Path]]:
     """Yield changed copies of the table `private`, to test that public outputs do not depend on private records.
 
-    The first copy lacks one private record or, with an owner column, all records of one owner. In the second copy, a
-    private record contains values that occur in no other record. If a hash of each record decides whether it is public,
-    the values are chosen such that the record stays private. `patebench audit --adjacency` loads each copy and compares
-    the public outputs with those for the original table.
+    The first copy lacks one private record or, with an owner column, all records of one owner. It is left out if a hash
+    of the position decides which records are public, since then only the replacement of a record is protected. In the
+    second copy, a private record contains values that occur in no other record. `patebench audit --adjacency` loads
+    each copy and compares the public outputs with those for the original table.
 
     Yields tuples (kind of change, description, path of the copy). Copies are written to the folder `copies`.
     """
@@ -150,18 +148,15 @@ def unlike_others(copies: Path, private: str, table: str, public: str | None = N
     owners, fewer = frame.get(declared.owner), copies / f"fewer-records{path.suffix}"
     left = frame.index != record if owners is None else owners != owners[record]
     _write(frame[left], fewer, declared)
-    others = "is removed" if owners is None else "and all others of its owner are removed"
-    yield "fewer records", f"record {record + 1} of {path} {others}", fewer
-    features = expanded(declared, frame, path).features
-    for i in range(_ATTEMPTS):
-        for name, feature in features.items():
-            rare = 10**6 + i if feature.number else f"{1000 + i}-01-01" if feature.date else f"a value of its own {i}"
-            frame.loc[record, name] = str(rare)
-        if not public_by_hash(frame.loc[[record]], declared.owner, share)[0]:
-            changed = copies / f"new-values{path.suffix}"
-            _write(frame, changed, declared)
-            yield "new values", f"record {record + 1} of {path} has values that no other record has", changed
-            return
+    if owners is not None or not share:
+        others = "is removed" if owners is None else "and all others of its owner are removed"
+        yield "fewer records", f"record {record + 1} of {path} {others}", fewer
+    for name, feature in expanded(declared, frame, path).features.items():
+        rare = 10**6 if feature.number else "1000-01-01" if feature.date else "a value of its own"
+        frame.loc[record, name] = str(rare)
+    changed = copies / f"new-values{path.suffix}"
+    _write(frame, changed, declared)
+    yield "new values", f"record {record + 1} of {path} has values that no other record has", changed
 
 
 def _write(frame: "pd.DataFrame", path: Path, declared: TableDeclaration) -> None:
@@ -176,13 +171,14 @@ def _write(frame: "pd.DataFrame", path: Path, declared: TableDeclaration) -> Non
 def public_by_hash(frame: "pd.DataFrame", owner: str | None, share: float) -> NDArray[np.bool_]:
     """Return a mask (records,) that is True for public records.
 
-    `owner` is the column that identifies people. All records of about the fraction `share` of the people become public.
-    If `owner` is None, about the fraction `share` of the records becomes public. A hash of the person or record
-    decides, so adding or removing a record does not change the part of any other.
+    `owner` is the column that identifies people. All records of about the fraction `share` of the people become public,
+    selected by a hash of the person, so adding or removing a record does not change the part of any other. If `owner`
+    is None, about the fraction `share` of the records becomes public, selected by a hash of the index of `frame`, the
+    position in the file. A hash of a record's values would reveal private labels: whoever knows the other values of a
+    record that is not public can exclude each label with which it would be public.
     """
-    columns = list(frame.columns) if owner is None else [owner]
-    texts = frame[columns].astype(object).map(plain_text).where(frame[columns].notna(), "")
-    return hash_names(texts.agg("\x1f".join, axis=1)) < share * 2.0**63
+    names = frame.index.to_series() if owner is None else frame[owner]
+    return hash_names(names.astype(object).map(plain_text).where(names.notna(), "")) < share * 2.0**63
 
 
 def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
