@@ -152,7 +152,7 @@ def test_images_are_checked_by_their_headers(tmp_path: Path) -> None:
         for name in ("cat", "dog"):
             (tmp_path / role / name).mkdir(parents=True)
             for i in range(count):
-                Image.new("L", (5, 7), i).save(tmp_path / role / name / f"{i}.png")
+                Image.new("L", (5, 7), i).save(tmp_path / role / name / f"{name}{i}.png")
     data = {"loader": "folder", "private": str(tmp_path / "ours"), "public": str(tmp_path / "open")}
     validate(settings(data, ensembles=[{"teachers": 12, "model": "small-cnn"}]))
     assert faults(settings(data, pool=60, ensembles=[{"teachers": 13, "model": "mlp"}])) == [
@@ -163,9 +163,9 @@ def test_images_are_checked_by_their_headers(tmp_path: Path) -> None:
     assert faults(settings(small, ensembles=[{"teachers": 4, "model": "small-cnn"}])) == [
         ("shape", "experiments.demo.ensembles[0].model")
     ]
-    for name in ("1.png", "2.png"):
+    for name in ("cat1.png", "cat2.png"):
         (tmp_path / "ours" / "cat" / name).write_bytes(b"no image")
     with refuses("image") as caught:
         validate(settings(data))
-    assert "1.png" in str(caught.value)
-    assert "2.png" in str(caught.value)
+    assert "cat1.png" in str(caught.value)
+    assert "cat2.png" in str(caught.value)

@@ -45,9 +45,7 @@ def test_images_come_by_name_and_classes_are_the_public_ones(folders: dict[str, 
     assert data.notes == (f"{folders['private']}: no private image has 1 class: cat",)
 
 
-def test_a_record_keeps_its_row_when_others_come_and_go_and_names_may_repeat_in_other_classes(
-    folders: dict[str, str],
-) -> None:
+def test_a_record_keeps_its_row_when_others_come_and_go_or_its_label_changes(folders: dict[str, str]) -> None:
     """Identify the records by their painted content."""
 
     def rows() -> dict[int, int]:
@@ -56,11 +54,22 @@ def test_a_record_keeps_its_row_when_others_come_and_go_and_names_may_repeat_in_
         return dict(zip(data.private.x[:, 0, 0, 0].tolist(), data.private.rows.tolist(), strict=True))
 
     before = rows()
-    paint(Path(folders["private"], "bee", "0.png"), level=200)
+    paint(Path(folders["private"], "bee", "00.png"), level=200)
     more = rows()
     assert more == before | {200: more[200]}
+    Path(folders["private"], "bee", "00.png").rename(Path(folders["private"], "ant", "00.png"))
+    assert rows() == more
     Path(folders["private"], "ant", "0.png").unlink()
     assert rows() == {level: row for level, row in more.items() if level != 0}
+
+
+def test_private_images_of_one_name_are_refused(folders: dict[str, str]) -> None:
+    """With the class in a row's name, a changed label would move the image to another shard."""
+    paint(Path(folders["public"], "bee", "0.png"))
+    read(folders)
+    paint(Path(folders["private"], "bee", "0.png"))
+    with refuses("repeated-name", Path(folders["private"])):
+        read(folders)
 
 
 def test_one_public_colour_image_makes_all_colour(folders: dict[str, str]) -> None:

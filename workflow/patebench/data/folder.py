@@ -13,7 +13,7 @@ import shutil
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -162,6 +162,9 @@ def _list_images(
         raise PatebenchError(hint, code="missing", where="private")
     else:
         private_images, public_images = _list_folder(Path(private), notes), _list_folder(Path(public), notes)
+        _check_names(Path(private), private_images)
+        # Public images of different classes may have the same name.
+        public_images = [replace(image, identity=f"{image.label}/{image.identity}") for image in public_images]
     names = tuple(class_names or sorted({image.label for image in public_images}))
     for image in (*public_images, *private_images):
         if image.label not in names:
@@ -191,7 +194,7 @@ def _list_folder(folder: Path, notes: list[str]) -> list[_Image]:
         fix = f"create a folder for each class and put its images there; {OWN_DATA}"
         raise ArtefactError(folder, "it contains no folders", fix)
     images = [
-        _Image(path, class_folder.name, f"{class_folder.name}/{path.name}")
+        _Image(path, class_folder.name, path.name)
         for class_folder in classes
         for path in class_folder.iterdir()
         if path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and path.is_file()
@@ -209,6 +212,20 @@ def _list_folder(folder: Path, notes: list[str]) -> list[_Image]:
             f" {others[0].name}"
         )
     return sorted(images, key=lambda image: (image.path.name, image.label))
+
+
+def _check_names(folder: Path, images: Sequence[_Image]) -> None:
+    """Raise ArtefactError if two of the private `images` in `folder` have the same file name.
+
+    Names order the images and assign them to shards. A name of its own keeps an image in its place, and all others in
+    theirs, if its label changes.
+    """
+    first: dict[str, _Image] = {}
+    for image in images:
+        if (other := first.setdefault(image.identity, image)) is not image:
+            fault = f"{other.label}/{other.identity} and {image.label}/{image.identity} have the same file name"
+            fix = "rename them so that each private image has a name of its own, or list all images in an 'index'"
+            raise ArtefactError(folder, fault, fix, code="repeated-name")
 
 
 def _list_index(index: Path) -> tuple[list[_Image], list[_Image]]:
