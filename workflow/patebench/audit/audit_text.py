@@ -46,7 +46,7 @@ def _table(audit: Audit, finding: Finding) -> "RenderableType":
     table.add_column("verdict", no_wrap=True)
     for stated in sorted(finding.stated, key=lambda stated: float(f"{stated.bound.epsilon:.9g}")):
         bound, conversion = stated.bound, stated.bound.conversion
-        added = ", votes added or removed" if bound.adjacency is Adjacency.ADD_OR_REMOVE_TEACHER else ""
+        added = ", a teacher abstaining" if bound.adjacency is Adjacency.ADD_OR_REMOVE_TEACHER else ""
         cells = (bound.accountant, bound.kind.words + added, "—" if conversion is Conversion.NONE else str(conversion))
         numbers = at_most(above_zero(bound.epsilon)), at_least(stated.audited)
         table.add_row(*cells, *numbers, stated.verdict, style=_STYLES[stated.verdict])

@@ -88,7 +88,7 @@ def _table(title: str, bounds: Sequence[Bound], release: bool) -> "RenderableTyp
     for heading in ("accountant", "kind", "conversion"):
         table.add_column(heading, no_wrap=True)
     both = any(bound.add_or_remove is not None for bound in bounds)
-    for heading in ("ε", *(["added or removed"] if both else []), "order"):
+    for heading in ("ε", *(["if one abstains"] if both else []), "order"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("publish?", no_wrap=True)
     table.add_column("source", overflow="fold")

@@ -113,7 +113,7 @@ BOUNDS = Table(
     columns=(
         *SUBJECT_COLUMNS,
         Column("epsilon", "votes replaced", "epsilon", deviation=True, group="ε"),
-        Column("add_or_remove", "votes added or removed", "epsilon", group="ε"),
+        Column("add_or_remove", "if a teacher abstains", "epsilon", group="ε"),
         Column("kind", "Kind"),
         Column("publishable", "This draw publishable", "flag"),
         Column("accountant", "Accountant"),
