@@ -251,7 +251,9 @@ def _step(present: bool, sensitivity: float, noise: float, rng: torch.Generator)
     if sensitivity == TEST:
         return lambda: -float(steps.step(lambda chosen, clip: labelling._largest_count(votes, 0, chosen, clip)))
     along = torch.tensor([-1.0, 1.0]).double() / math.sqrt(2)
-    return lambda: float(along @ steps.step(lambda chosen, clip: labelling._vote_counts(votes, 0, chosen, clip)))
+    return lambda: float(
+        along @ steps.step(lambda chosen, clip: labelling._vote_counts(votes, 0, chosen, clip)).double()
+    )
 
 
 def _both_sides(sensitivity: float, noise: float) -> list[np.ndarray]:

@@ -12,7 +12,7 @@ from patebench.core.errors import PatebenchError
 from patebench.models.device import compute_dtype
 from patebench.petdl import FORMS, noisy_gradient, noisy_knowledge, published_form
 from patebench.petdl.form import Form, Settings
-from patebench.petdl.noisy_sums import Summand, clipped, noisy_sum
+from patebench.petdl.noisy_sums import Summand, clipped, noisy_sum, with_noise
 from patebench.petdl.student import Knowledge
 
 QUIET = Settings(noise=0.0, hint_epochs=2, distillation_epochs=12, batch=32, clip=100.0, hint_clip=100.0)
@@ -159,12 +159,19 @@ def test_the_nearest_distribution_by_hand(vector: list[float], nearest: list[flo
 def test_clipping_scales_long_vectors_alone_and_tells_nothing_of_what_is_no_number() -> None:
     vectors = torch.tensor([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])
     found = clipped(vectors, 1.0)
-    assert torch.allclose(found, torch.tensor([[0.6, 0.8], [0.3, 0.4], [0.0, 0.0]]), atol=1e-4)
+    assert torch.allclose(found, torch.tensor([[0.6, 0.8], [0.3, 0.4], [0.0, 0.0]]).double(), atol=1e-4)
     assert (found.double().norm(dim=1) <= 1).all()
     broken = torch.tensor([[float("nan"), 1.0], [float("inf"), 1.0], [1e38, 1e38]])
     total = noisy_sum(broken, 1.0, 0.0, torch.Generator())
     assert total.isfinite().all()
     assert total.double().norm() <= 3
+
+
+def test_one_of_many_teachers_changes_a_sum_by_at_most_twice_the_clip() -> None:
+    vectors = torch.full((10_000, 200), 0.3)
+    other = torch.cat([-vectors[:1], vectors[1:]])
+    sums = [with_noise(clipped(each, 1.0).sum(0), 1.0, 0.0, torch.Generator()) for each in (vectors, other)]
+    assert float((sums[0] - sums[1]).norm()) <= 2
 
 
 @pytest.mark.parametrize(

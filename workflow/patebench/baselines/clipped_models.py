@@ -138,15 +138,16 @@ class NetworkModel:
         return torch.cat([parameter.detach().flatten() for parameter in self._net.parameters()]).clone()
 
     def clipped_sum(self, weights: Tensor, positions: Tensor, clip: float) -> Tensor:
-        # In double precision, one sample does not change the rounding of a sum of others (see `LinearModel`).
+        # In double precision, norms are exact enough for the clip, and one sample does not change the rounding of a sum
+        # of others (see `LinearModel`).
         total, named = torch.zeros_like(weights, dtype=torch.float64), self._parameters_by_name(weights)
         samples_per_call = max(1, min(_AT_ONCE // self._views, _NUMBERS // len(weights)))
         parts = torch.split(positions, samples_per_call) if len(positions) else ()
         for part in parts:
             by_name = self._gradients(named, self._augmentations_of(self._x[part]), self._y[part].to(self._device))
-            gradients = torch.cat([gradient.flatten(1) for gradient in by_name.values()], 1)
+            gradients = torch.cat([gradient.flatten(1) for gradient in by_name.values()], 1).double()
             factors = clip_factors(gradients.norm(dim=1), clip)
-            total += factors.double() @ without_dropped(gradients, factors).double()
+            total += factors @ without_dropped(gradients, factors)
         return total
 
     @torch.inference_mode()

@@ -55,11 +55,14 @@ class NoisySteps:
         self._sampling_check = SamplingCheck(self._rate, samples)
 
     def step(self, clipped_sum: Callable[[Tensor, float], Tensor]) -> Tensor:
-        """Draw a batch, and return its `clipped_sum` divided by the clipping norm, plus Gaussian noise.
+        """Draw a batch; return its `clipped_sum` divided by the clipping norm, plus Gaussian noise, as 32-bit floats.
 
         `clipped_sum` is called with the positions of the batch and the clipping norm. It returns the sum of one vector
         per sample at these positions, such as the clipped gradients. One sample may change this sum by at most the
         clipping norm.
+
+        Noise is drawn in double precision, since draws in single precision end at 5.8 standard deviations. The result
+        is rounded to single precision, since the last digits of a double could reveal the sum.
         """
         positions = self._sampler.draw(self._samples)
         if len(positions) and not 0 <= int(positions.min()) <= int(positions.max()) < self._samples:
@@ -70,8 +73,8 @@ class NoisySteps:
             )
         self._sampling_check.add(positions.cpu().numpy())
         total = clipped_sum(positions, self._clip)
-        normal = torch.randn(total.shape, generator=self._rng).to(total.device)
-        return total / self._clip + self._noise * normal
+        normal = torch.randn(total.shape, generator=self._rng, dtype=torch.float64).to(total.device)
+        return (total.double() / self._clip + self._noise * normal).float()
 
     def spent(self) -> SubsampledGaussian:
         """Return the mechanism of all steps taken so far: their noise multiplier, sampling rate and number.

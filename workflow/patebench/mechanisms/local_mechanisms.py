@@ -32,6 +32,9 @@ WHICH = ("least", "median", "most")
 #: Fractional part of the golden ratio; its multiples spread any number of teachers evenly over a round.
 _PHASE = (math.sqrt(5) - 1) / 2
 
+#: Largest ε of a vote that is drawn. Draws have a resolution of 2⁻⁵³; with ε = 40, a vote would never change.
+_LARGEST = 20.0
+
 
 @dataclass(frozen=True, eq=False)
 class Channel:
@@ -159,6 +162,12 @@ class LocalMechanism(Mechanism):
             raise PatebenchError(
                 f"{type(self).__name__} perturbs each teacher's vote, but only counts are available; "
                 "give a table of votes (teachers × queries)"
+            )
+        if _LARGEST < (largest := float(np.max(self.personal(votes.teachers)))) < math.inf:
+            raise PatebenchError(
+                f"the ε of a teacher's vote is {largest:.4g}; above {_LARGEST:g}, rounding hides the least probable "
+                "reports; use a smaller epsilon or spread",
+                code="bound",
             )
         reports = np.empty(votes.matrix.shape, dtype=np.int32)
         for i, channel in enumerate(self.channels(votes.teachers, votes.classes)):

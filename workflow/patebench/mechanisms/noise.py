@@ -18,6 +18,7 @@ from patebench.accounting.logspace import Array, logsumexp
 from patebench.accounting.votes import Counts
 from patebench.core.blocks import blocks
 from patebench.core.entropy import Entropy, discrete_normal
+from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Source
 
 #: Theorems by which a bound for continuous noise also holds for discrete noise of the same scale, added to integers.
@@ -313,6 +314,10 @@ class DiscreteGaussian(LatticeNoise):
         return rdp.gaussian(self.scale, orders)
 
 
+#: Largest scale of discrete Laplace noise that is drawn; beyond, draws might not fit into 64-bit integers.
+_MOST_LAPLACE = 2.0**40
+
+
 @dataclass(frozen=True)
 class DiscreteLaplace(LatticeNoise):
     """Discrete Laplace noise: Pr[z] ∝ exp(−|z|/scale) (Ghosh, Roughgarden, Sundararajan 2012)."""
@@ -321,6 +326,8 @@ class DiscreteLaplace(LatticeNoise):
         if isinstance(rng, Entropy):
             return rng.laplace(scale=self.scale, size=shape)
         # Rounded down, exponential variables are geometric, and the difference of two of these is discrete Laplace.
+        if self.scale > _MOST_LAPLACE:
+            raise PatebenchError(f"discrete Laplace noise of scale {self.scale:g} is too large; use at most 2⁴⁰")
         one, other = (np.floor(rng.exponential(scale=self.scale, size=shape)) for _ in range(2))
         return np.asarray(one - other, dtype=np.int64)
 

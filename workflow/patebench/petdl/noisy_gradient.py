@@ -87,9 +87,10 @@ def aggregated(gradients: Sequence[Tensor], settings: Settings, rng: torch.Gener
     """
     finite = [torch.where(gradient.isfinite(), gradient, 0.0) for gradient in gradients]
     norms = torch.stack([gradient.flatten(1).double().square().sum(1) for gradient in finite]).sum(0).sqrt()
-    scale = factors(norms, settings.clip).to(finite[0].dtype)
-    sums = [torch.tensordot(scale, gradient, dims=1) for gradient in finite]
-    return [with_noise(total, settings.clip, settings.noise, rng) / len(norms) for total in sums]
+    scale = factors(norms, settings.clip)
+    sums = [torch.tensordot(scale, gradient.double(), dims=1) for gradient in finite]
+    noisy = [with_noise(total, settings.clip, settings.noise, rng) for total in sums]
+    return [(total / len(norms)).to(gradient.dtype) for total, gradient in zip(noisy, gradients, strict=True)]
 
 
 FORM = NoisyGradient()

@@ -65,8 +65,9 @@ _MARGIN = 1e-5
 
 
 def clipped(vectors: Tensor, clip: float) -> Tensor:
-    """Return `vectors` (…, features), each scaled down to a Euclidean norm of at most `clip`."""
-    return vectors * factors(vectors.double().square().sum(-1, keepdim=True).sqrt(), clip).to(vectors.dtype)
+    """Return `vectors` (…, features), each scaled down to a Euclidean norm of at most `clip`, in double precision."""
+    vectors = vectors.double()
+    return vectors * factors(vectors.square().sum(-1, keepdim=True).sqrt(), clip)
 
 
 def factors(norms: Tensor, clip: float) -> Tensor:
@@ -83,10 +84,14 @@ def noisy_sum(vectors: Tensor, clip: float, noise: float, rng: torch.Generator) 
 
     Norms are over the last axis. The noise has the standard deviation `noise`·`clip` and is drawn from `rng`.
     """
-    vectors = torch.where(vectors.isfinite(), vectors, 0.0)
-    return with_noise(clipped(vectors, clip).sum(0), clip, noise, rng)
+    finite = torch.where(vectors.isfinite(), vectors, 0.0)
+    return with_noise(clipped(finite, clip).sum(0), clip, noise, rng).to(vectors.dtype)
 
 
 def with_noise(total: Tensor, clip: float, noise: float, rng: torch.Generator) -> Tensor:
-    """Return `total`, a sum of clipped vectors, plus Gaussian noise of standard deviation `noise`·`clip` from `rng`."""
-    return total + noise * clip * torch.randn(total.shape, generator=rng).to(total.device, total.dtype)
+    """Return `total`, a sum of clipped vectors, plus Gaussian noise of standard deviation `noise`·`clip` from `rng`.
+
+    `total` and the result have double precision: in single precision, draws end at 5.8 standard deviations. Round the
+    result to single precision, since the last digits of a double could reveal the sum.
+    """
+    return total + noise * clip * torch.randn(total.shape, generator=rng, dtype=torch.float64).to(total.device)
