@@ -128,7 +128,7 @@ def discrete_normal(source: Source, scale: float, size: Size) -> Integers:
     """Draw integers x of shape `size` with Pr[x] ∝ exp(−x²/(2·`scale`²)), the discrete Gaussian, from `source`.
 
     Draws from `Entropy`, used for releases, are exact. A generator with a seed, used for experiments, inverts the
-    distribution function, with an error of up to 2⁻⁵³ in the probabilities.
+    distribution function, whose values are sums with rounding errors of up to 1e-11.
     """
     if isinstance(source, Entropy):
         return source.normal(scale=scale, size=size)
