@@ -48,6 +48,23 @@ def test_the_teacher_who_pays_most_is_found() -> None:
         assert failed >= failure
 
 
+def test_the_total_holds_for_the_changes_that_every_draw_protects() -> None:
+    hashed, owners = gaussian(20, "h", protects=("replace", "add")), gaussian(20, "o", protects=("owner", "leave"))
+    dealt, unknown = gaussian(20, "i", protects=("replace",)), gaussian(20, "h")
+    for draws, wanted in (
+        ([], ()),
+        ([unknown, unknown], ("shard",)),
+        ([hashed, hashed], ("shard", "replace", "add")),
+        ([hashed, unknown], ("shard",)),
+        ([hashed, gaussian(20, "other", protects=hashed.protects)], ("replace", "add")),
+        ([hashed, dealt], ("replace",)),
+        ([dealt, hashed, owners], ()),
+        ([hashed, owners], ()),
+        ([unknown, dealt], ()),
+    ):
+        assert spending.common_changes(draws) == wanted
+
+
 def test_failures_use_delta_up_and_nothing_hides_infinite_costs() -> None:
     assert spending.epsilon([gaussian(20, failure=6e-6)], 1e-5) > spending.epsilon([gaussian(20)], 1e-5)
     assert spending.epsilon([gaussian(20, failure=6e-6)] * 2, 1e-5) == math.inf

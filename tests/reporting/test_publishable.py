@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.refusals import refuses
 from tests.reporting import made
 from tests.stages.digits import LOGISTIC, Digits
 from tests.stages.labels import draw_release, release_labels, state_bounds, write_votes
@@ -17,6 +19,7 @@ from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, read_json
 from patebench.core.formats import POOL
 from patebench.data.partitions import PARTITIONS
+from patebench.release.ledger_file import Ledger
 from patebench.reporting.wording import epsilon_in_digits
 from patebench.stages import train_student
 
@@ -37,7 +40,7 @@ def release(digits: Digits, monkeypatch: pytest.MonkeyPatch) -> Release:
     monkeypatch.setattr(Entropy, "normal", lambda self, *, scale, size: np.zeros(size, dtype=np.int64))
 
     def made_of(
-        folder: Path, private: int, strategy: str = "hash", students: bool = True, **more: Any
+        folder: Path, private: int, /, strategy: str = "hash", students: bool = True, **more: Any
     ) -> dict[str, Any]:
         """Write the files of a release; the records `private` change votes, but no plurality."""
         folder.mkdir()
@@ -119,7 +122,46 @@ def test_page_states_the_total_epsilon_of_releases(tmp_path: Path, release: Rele
     bounds = [state_bounds(votes, each, (), each.with_suffix(".json"), ledger=ledger) for each in labels]
     text = words(page(tmp_path, {**given, "labels": labels, "bounds": bounds}))
     assert "digits. All releases in the ledger together: ε = 9.00 at δ = 1e-5" in text
+    assert "the limit of all draws in the ledger, for one teacher’s whole shard, a replaced record," in text
     assert text.count("with ε = 9.00") == 0
+
+
+def test_no_total_is_stated_for_releases_that_protect_different_units(tmp_path: Path, release: Release) -> None:
+    """The records of an owner lie in several shards of `hash`, so ε of the two partitions must not be added."""
+    limit = {"ledger": tmp_path / "ledger", "ledger_budget": 9.0, "ledger_delta": 1e-5, "private": "people"}
+    owners = release(tmp_path / "owners", 0, "hash-owners", students=False, **limit)
+    with refuses("other-unit"):
+        release(tmp_path / "refused", 1, "hash", students=False, **limit)
+    records = release(tmp_path / "records", 1, "hash", students=False)
+    # Earlier versions entered both draws in one ledger.
+    (ledger,), (other,) = (Ledger.read_all(path) for path in (limit["ledger"], tmp_path / "records/labels-ledger"))
+    replace(ledger, records=ledger.records + other.records, entries=ledger.entries + other.entries).write()
+    bounds = []
+    for folder in (tmp_path / "owners", tmp_path / "records"):
+        out = tmp_path / f"{folder.name}.json"
+        bounds.append(state_bounds(folder / "votes.npz", folder / "labels.npz", (), out, ledger=limit["ledger"]))
+        assert "ledger" not in {bound["accountant"] for bound in read_json(out, "account")["bounds"]}
+    text = words(page(tmp_path, {**owners, "labels": [*owners["labels"], *records["labels"]], "bounds": bounds}))
+    assert "All releases in the ledger together" not in text
+    assert "for another change, no total ε is known" in text
+
+
+def test_the_total_is_stated_for_what_the_last_release_protects_too(tmp_path: Path, release: Release) -> None:
+    limit = {"ledger": tmp_path / "ledger", "ledger_budget": 20.0, "ledger_delta": 1e-5, "private": "people"}
+    files, bounds, sources = {}, [], []
+    for number, strategy in enumerate(("hash", "hash", "iid")):
+        folder = tmp_path / str(number)
+        files = release(folder, number, strategy, students=False, **limit)
+        votes, labels = folder / "votes.npz", folder / "labels.npz"
+        bounds.append(state_bounds(votes, labels, (), tmp_path / f"{number}.json", ledger=limit["ledger"]))
+        stated = read_json(bounds[-1], "account")["bounds"]
+        sources.append([bound["source"].partition(", for ")[2] for bound in stated if bound["accountant"] == "ledger"])
+    assert sources == [[], ["a replaced record, a removed record or an added record"], ["a replaced record"]]
+    labels = [tmp_path / str(number) / "labels.npz" for number in range(3)]
+    text = words(page(tmp_path, {**files, "labels": labels, "bounds": bounds}))
+    assert "ε = 20.00 at δ = 1e-5" in text
+    assert "the limit of all draws in the ledger, for a replaced record)." in text
+    assert "or an added record" not in text
 
 
 def test_page_states_owner_protection_and_budget(tmp_path: Path, release: Release) -> None:

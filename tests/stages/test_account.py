@@ -103,7 +103,7 @@ def test_all_releases_together_are_stated_beside_the_last(tmp_path):
     labels = draw_release(votes_path, "gnmax", {"sigma": 20.0}, tmp_path / "b.npz", **limit)
     both = stated(labels)["ledger"]
     assert (both["epsilon"], both["publishable"]) == (50.0, True)
-    assert "the limit of all draws" in both["source"]
+    assert "the limit of all draws in the ledger, for one teacher’s whole shard" in both["source"]
     kept = stated(labels, delta=1e-6)
     assert (kept["ledger"]["epsilon"], kept["ledger"]["delta"], kept["label"]["delta"]) == (50.0, 1e-5, 1e-6)
     assert kept["ledger"]["publishable"]

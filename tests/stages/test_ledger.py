@@ -81,6 +81,32 @@ def test_the_limit_is_kept(tmp_path: Path) -> None:
         enter_draw(tmp_path / "failure", PRIVATE, entry(scale=1000, failure=1e-5), LIMIT)
 
 
+def test_a_draw_that_protects_no_change_of_all_earlier_ones_is_refused(tmp_path: Path) -> None:
+    enter_draw(tmp_path, PRIVATE, entry(protects=("replace", "add")), WIDE)
+    for other in ({"protects": ("owner",)}, {}):
+        with refuses("other-unit"):
+            enter_draw(tmp_path, PRIVATE, entry(partition="other", **other), WIDE)
+    ledger = enter_draw(tmp_path, PRIVATE, entry(partition="other", protects=("replace",)), WIDE)
+    assert spending.common_changes(Ledger.read(ledger.path).spent) == ("replace",)
+    (shown,) = json.loads(invoke("ledger", tmp_path, "--json").output)
+    assert (shown["protects"], shown["epsilon"] > 0) == (["replace"], True)
+
+
+def test_a_ledger_of_earlier_versions_adds_up_draws_of_one_partition_only(tmp_path: Path) -> None:
+    enter_draw(tmp_path, PRIVATE, entry(), WIDE)
+    path = enter_draw(tmp_path, PRIVATE, entry(), WIDE).path
+    content = read_json(path, "ledger")
+    entries = [{name: value for name, value in each.items() if name != "protects"} for each in content["entries"]]
+    kept = {name: content[name] for name in ("private", "records", "orders", "order", "limit")}
+    write_json(path, "ledger", {**kept, "entries": entries})
+    assert "for one teacher’s whole shard" in invoke("ledger", tmp_path, terminal_width=200).output
+    entries[0]["partition"] = "other"
+    write_json(path, "ledger", {**kept, "entries": entries})
+    assert "Together: no ε" in invoke("ledger", tmp_path, terminal_width=200).output
+    with refuses("other-unit"):
+        enter_draw(tmp_path, PRIVATE, entry(), WIDE)
+
+
 def test_the_order_is_fixed_with_the_first_draw(tmp_path: Path) -> None:
     """Check the limit at this order, because outputs seen later must not choose it."""
     first = enter_draw(tmp_path, PRIVATE, entry(), WIDE)

@@ -2,9 +2,9 @@
 
 A draw is one use of noise on private votes, such as labels, a round or a sanitised bound. Costs of draws from the same
 teachers add up (Mironov 2017, Proposition 1). Within a partition, the cost is the largest total of a single teacher
-(McSherry 2009, Theorem 4). Costs of several partitions add up, and failure probabilities add to δ. The order of a
-budget is fixed beforehand, because later costs may depend on earlier draws (Feldman & Zrnic 2021, section 3). Proof:
-docs/explanation/proofs-composition.md, "Several draws".
+(McSherry 2009, Theorem 4). Costs of several partitions add up for the changes of the data that alter at most one shard
+of each, and failure probabilities add to δ. The order of a budget is fixed beforehand, because later costs may depend
+on earlier draws (Feldman & Zrnic 2021, section 3). Proof: docs/explanation/proofs-composition.md, "Several draws".
 """
 
 import math
@@ -19,6 +19,7 @@ from patebench.accounting.accountant import Accountant, RenyiAccountant
 from patebench.accounting.filter import allowance
 from patebench.accounting.logspace import Array
 from patebench.core.bound import Kind
+from patebench.data.partitions import SHARD
 
 #: Rounding error of a sum, relative to it.
 _ROUNDING = 1e-12
@@ -34,18 +35,31 @@ class Spending:
     divergences : (orders,) Rényi divergences at `conversion.ORDERS`
     failure : probability that the divergences do not hold
     teachers : first and last teacher, both included, whose votes were used; None: all
+    protects : changes of the data (values of `Change`) that alter at most one shard of the partition; () if unknown
     """
 
     partition: str
     divergences: Array
     failure: float = 0.0
     teachers: tuple[int, int] | None = None
+    protects: tuple[str, ...] = ()
+
+
+def common_changes(spendings: Sequence[Spending]) -> tuple[str, ...]:
+    """Return the changes of the data for which the total cost of `spendings` holds; () if there is none.
+
+    These are the changes that every draw protects. If all draws use one partition, a change of a whole shard (`SHARD`)
+    is one of them. In several partitions, one shard of one partition may consist of records of many shards of another.
+    """
+    shard = (SHARD,) if len({draw.partition for draw in spendings}) == 1 else ()
+    first = spendings[0].protects if spendings else ()
+    return shard + tuple(change for change in first if all(change in draw.protects for draw in spendings))
 
 
 def together(spendings: Iterable[Spending]) -> tuple[Array, float]:
     """Return the total cost of `spendings`, rounded up: divergences at `conversion.ORDERS`, and failure probability.
 
-    Costs of disjoint teachers of one partition do not add up.
+    Costs of disjoint teachers of one partition do not add up. The total holds only for `common_changes(spendings)`.
     """
     by_partition: dict[str, list[Spending]] = {}
     for draw in spendings:

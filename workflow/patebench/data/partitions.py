@@ -9,7 +9,7 @@ one shard: as `protects` (values of `Change`) and as `protection` (text).
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -39,6 +39,28 @@ class Change(StrEnum):
     OWNER = "owner"  # replace, remove or add records of one owner, who keeps at least one record
     LEAVE = "leave"  # remove all records of one owner, or add an owner
     LABEL = "label"  # replace the label of one record, whose sample is public
+
+
+#: Change of the private data that alters one teacher's shard arbitrarily. It is not a value of `Change`, because it
+#: depends on the partition: draws have it in common only if all of them use the same partition.
+SHARD = "shard"
+
+#: Change of the private data → its description; in the order in which texts list them.
+_IN_WORDS = {
+    SHARD: "one teacher’s whole shard",
+    Change.REPLACE: "a replaced record",
+    Change.REMOVE: "a removed record",
+    Change.ADD: "an added record",
+    Change.OWNER: "changed records of an owner who keeps at least one",
+    Change.LEAVE: "an added or removed owner",
+    Change.LABEL: "a replaced label",
+}
+
+
+def changes_in_words(changes: Collection[str]) -> str:
+    """Return text that lists `changes` of the private data (`SHARD` or values of `Change`)."""
+    *others, last = [words for change, words in _IN_WORDS.items() if change in changes]
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 #: Name of the unit of privacy if samples are public and labels private; part of the name of a split.

@@ -132,7 +132,7 @@ class Place:
             return []
         check_writable(out)
         check_drawable(mechanism, votes)
-        spent = release_cost(name, mechanism, votes, shards_of(source), **more)
+        spent = release_cost(name, mechanism, votes, shards_of(source), protects=changes_of(source), **more)
         known = {"key": key} if key else {}
         entry = Entry(
             what=str(out), mechanism=name, parameters=mechanism.parameters(), queries=votes.queries, spent=spent,
@@ -183,6 +183,11 @@ def records_of(source: Artefact) -> str:
 def shards_of(source: Artefact) -> str:
     """Return the digest of the data's partition into shards in the file `source`; without one, `records_of(source)`."""
     return str(source.meta["partition"] or records_of(source))
+
+
+def changes_of(source: Artefact) -> tuple[str, ...]:
+    """Return the changes of the data that the partition of the file `source` protects; () without a partition."""
+    return tuple(map(str, source.meta.get("protects") or ()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,6 +304,7 @@ def release_cost(
     votes: Votes,
     partition: str,
     *,
+    protects: tuple[str, ...] = (),
     teachers: tuple[int, int] | None = None,
     adaptive: bool = False,
     budget: tuple[float, float] | None = None,
@@ -309,6 +315,7 @@ def release_cost(
     ----------
     name : name of the mechanism, for messages
     partition : digest of the partition, the result of `shards_of`
+    protects : changes of the data that the partition protects, the result of `changes_of`
     teachers : numbers of the first and last teacher, if only a chunk of the teachers votes; None: all
     adaptive : True if the queries were selected in rounds
     budget : (ε, δ) budget at which the release stops answering, enforced by a Rényi filter. The filter limits the Rényi
@@ -333,7 +340,7 @@ def release_cost(
         keeper = keeper_of(cost_per_query(name, mechanism, votes.teachers, votes.classes), *budget)
         kept = np.where(keeper.order >= conversion.ORDERS, keeper.allowance, np.inf)
         divergences = np.minimum(divergences, kept)
-    return Spending(partition=partition, divergences=divergences, failure=failure, teachers=teachers)
+    return Spending(partition=partition, divergences=divergences, failure=failure, teachers=teachers, protects=protects)
 
 
 def enter_draw(
@@ -439,8 +446,9 @@ def _check_limit(
 ) -> None:
     """Raise ArtefactError if the costs `spent` exceed the ledger's `limit`, or if the `requested` limit differs.
 
-    `spent` are the costs of all draws in `ledger` and, last, of the new draw. If the ledger has no limit, ArtefactError
-    is raised if the new cost adds to earlier costs, or if a limit is requested after the first draw.
+    `spent` are the costs of all draws in `ledger` and, last, of the new draw. ArtefactError is also raised if no change
+    of the data is protected by all draws. If the ledger has no limit, ArtefactError is raised if the new cost adds to
+    earlier costs, or if a limit is requested after the first draw.
     """
     drawn = len(ledger.entries)
     made = "1 draw was" if drawn == 1 else f"{drawn} draws were"
@@ -461,6 +469,15 @@ def _check_limit(
             f"the limit ε = {requested.budget:g} at δ = {requested.delta:g} is given now",
             "give the first limit again",
             code="other-limit",
+        )
+    elif not spending.common_changes(spent):
+        raise ArtefactError(
+            ledger.path,
+            "no change of the data, such as a replaced record, is known to be protected by this draw and by all earlier"
+            " ones, so their ε have no total that could keep the ledger's limit",
+            "use votes of the partition of the earlier draws, or a ledger of its own in another folder (--ledger or"
+            " other results)",
+            code="other-unit",
         )
     elif not spending.keeps(spent, limit.budget, limit.delta, order):
         raise ArtefactError(
@@ -503,7 +520,13 @@ def _read_entry(content: Mapping[str, Any]) -> Entry:
     failure = float(content["failure"])
     if not 0 <= failure <= 1:
         raise ValueError(f"the failure probability of a draw must be from 0 to 1, not {failure:g}")
-    spent = Spending(partition=str(content["partition"]), divergences=divergences, failure=failure, teachers=teachers)
+    spent = Spending(
+        partition=str(content["partition"]),
+        divergences=divergences,
+        failure=failure,
+        teachers=teachers,
+        protects=tuple(map(str, content.get("protects", ()))),  # older ledgers lack it
+    )
     facts = {name: content[name] for name in ("what", "mechanism", "parameters", "queries", "when", "key")}
     return Entry(spent=spent, ensemble=content.get("ensemble"), votes=content.get("votes"), **facts)
 
@@ -515,6 +538,7 @@ def _entry_to_json(entry: Entry) -> dict[str, Any]:
         **facts,
         "parameters": json_parameters({name: float(value) for name, value in entry.parameters.items()}),
         "partition": spent.partition,
+        "protects": spent.protects,
         "teachers": spent.teachers,
         "failure": spent.failure,
         "divergences": [in_json(float(value)) for value in spent.divergences],

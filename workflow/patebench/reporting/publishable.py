@@ -73,6 +73,7 @@ class Release:
     protection : unit that ε protects in addition to one teacher's shard, as text; None for the shard alone.
     pool : metadata of the public pool.
     students : students that learnt from the labels.
+    ledger_protects : changes of the data for which the total ε of the ledger holds; () if no total is stated.
     """
 
     labels: Sequence[int]
@@ -81,6 +82,7 @@ class Release:
     protection: str | None
     pool: Mapping[str, Any]
     students: Sequence[Student] = field(default=())
+    ledger_protects: Sequence[str] = ()
 
     @property
     def answered(self) -> int:
@@ -137,13 +139,23 @@ def _total(releases: Sequence[Release], several: bool) -> str:
 
     `several` is True if the page also shows releases of other data sets.
     """
-    bounds = [bound for release in releases for bound in release.bounds]
-    totals = [bound for bound in bounds if bound.publishable and bound.accountant == LEDGER]
-    if totals:
-        worst = max(totals, key=lambda bound: bound.epsilon)
+    totals = [
+        (bound, set(release.ledger_protects))
+        for release in releases
+        for bound in release.bounds
+        if bound.publishable and bound.accountant == LEDGER
+    ]
+    # A bound computed before the last draw may state changes that the last draw does not protect.
+    changes = set.intersection(*(protects for _, protects in totals)) if totals else set()
+    stated = [bound for bound, protects in totals if protects == changes]
+    if changes and stated:
+        worst = max(stated, key=lambda bound: bound.epsilon)
         epsilon, delta = epsilon_in_digits(worst.epsilon), delta_in_words(worst.delta)
         return f"All releases in the ledger together: ε = {epsilon} at δ = {delta} ({worst.source})."
     if len(releases) > 1:
-        return "This run makes several releases from the same private data; their ε add up."
+        return (
+            "This run makes several releases from the same private data. Their ε add up for a change of the data that"
+            " all of them protect; for another change, no total ε is known."
+        )
     others = " If the other data sets on this page hold the same people, their ε add up." if several else ""
     return f"No other release from the same private data is known.{others}"

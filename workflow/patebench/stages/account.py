@@ -23,6 +23,7 @@ from patebench.core.files import Artefact, read_arrays, write_json
 from patebench.core.formats import LABELS, PARTITION_FACTS
 from patebench.core.seeds import Mode
 from patebench.core.text import plural
+from patebench.data.partitions import changes_in_words
 from patebench.mechanisms.base import (
     Mechanism,
     check_adaptive,
@@ -80,7 +81,8 @@ def run(
     drawn as well. They have no curves, because each point of a curve would be a release.
 
     For a release, ε is stated for all queries together, with bounds that are valid for discrete noise. With --ledger,
-    the total ε of all releases from the same private data is added.
+    the total ε of all releases from the same private data is added, for the changes of the data that all of them
+    protect. Without such a change, no total is stated.
 
     For queries selected in rounds, ε is stated for all queries together. Worst-case bounds are included only if they
     are valid for adaptive queries. Data-dependent bounds treat the queries as fixed in advance, and the output states
@@ -128,7 +130,9 @@ def run(
         results = _bound_whole_pool(label_set, mechanism, all_votes, numbers, accounting.delta, noise)
     if ledger is not None:
         entered = _read_ledger(label_set, source, all_votes, ledger)
-        results["bounds"] += [bound.to_json() for bound in _total_bounds(label_set, entered, numbers, accounting.delta)]
+        totals = _total_bounds(label_set, entered, numbers, accounting.delta)
+        results["bounds"] += [bound.to_json() for bound in totals]
+        results["ledger_protects"] = spending.common_changes(entered.spent) if totals else ()
     if not release:
         results["statement"] = _SEEDED
     elif ledger is None:
@@ -235,9 +239,14 @@ def _total_bounds(labels: Artefact, ledger: Ledger, queries: Sequence[int], delt
     """Return the total ε of all releases in `ledger` as a bound for each number of queries in `queries`.
 
     If the ledger has a limit (ε budget), the total ε is this limit. Otherwise, it is the ε of the composition of all
-    releases. The total is the same for each number. Return [] if the ledger contains no release besides `labels`.
+    releases. The total is the same for each number. It holds for the changes of the data that all releases protect.
+    Return [] if there is no such change, or if the ledger contains no release besides `labels`.
     """
     if len(ledger.entries) == len(labels.meta["entries"]):
+        return []
+    changes = spending.common_changes(ledger.spent)
+    if not changes:
+        click.echo(f"{ledger.path}: no total ε, because no change of the data is protected by all draws", err=True)
         return []
     # The limit is valid for adaptively chosen draws. Without a limit, the sum of all costs is valid only for draws that
     # were planned in advance. Nobody can prove this, so the bound is not publishable.
@@ -249,7 +258,7 @@ def _total_bounds(labels: Artefact, ledger: Ledger, queries: Sequence[int], delt
         name="ledger",
         label="all releases together",
         kind=Kind.WORST_CASE,
-        source=kept if limit else planned,
+        source=f"{kept if limit else planned}, for {changes_in_words(changes)}",
         epsilon=lambda T, delta: limit.budget if limit else spending.epsilon(ledger.spent, delta),
     )
     # The limit is not valid at a δ smaller than its own.

@@ -12,6 +12,7 @@ from patebench.cli.command import FILE, Json, show_on_terminal, stage_command, t
 from patebench.core.bound import check_delta
 from patebench.core.errors import PatebenchError
 from patebench.core.text import in_json
+from patebench.data.partitions import changes_in_words
 from patebench.release.ledger_file import Ledger, name_ledger
 
 
@@ -48,17 +49,18 @@ def _summarise(ledger: Ledger, delta: float | None) -> dict[str, Any]:
     """Return the entries of `ledger` as a dict, with the ε of each entry and of all entries together at `delta`.
 
     An entry is one use of noise on private data. If `delta` is None, the δ of the ledger's limit is used or, without a
-    limit, 1e-5.
+    limit, 1e-5. The ε of all entries is None if no change of the data is protected by all of them.
     """
     at = delta or (ledger.limit.delta if ledger.limit else 1e-5)
-    together = spending.epsilon(ledger.spent, at)
+    changes = spending.common_changes(ledger.spent)
+    together = in_json(spending.epsilon(ledger.spent, at)) if changes else None
     draws = [
         {"what": entry.what, "when": entry.when, "mechanism": entry.mechanism, "parameters": entry.parameters}
         | {"queries": entry.queries, "epsilon": in_json(spending.epsilon([entry.spent], at))}
         for entry in ledger.entries
     ]
-    facts = {"ledger": str(ledger.path), "private": ledger.private, "delta": at, "epsilon": in_json(together)}
-    return {**facts, "limit": ledger.limit_in_json, "draws": draws}
+    facts = {"ledger": str(ledger.path), "private": ledger.private, "delta": at, "epsilon": together}
+    return {**facts, "protects": changes, "limit": ledger.limit_in_json, "draws": draws}
 
 
 def _show(ledger: Ledger, summary: dict[str, Any]) -> None:
@@ -70,8 +72,12 @@ def _show(ledger: Ledger, summary: dict[str, Any]) -> None:
         rows.append([draw["when"], draw["what"], setting, str(draw["queries"]), epsilon])
     title = f"{ledger.private} ({ledger.path})" if ledger.private else str(ledger.path)
     show_on_terminal(table_of(["drawn", "what", "mechanism", "queries", "ε alone"], rows, title=title, numbers=2))
-    together = four_digits(float(summary["epsilon"]))
-    click.echo(f"Together: ε = {together} at δ = {summary['delta']:g}, valid if all draws were planned beforehand.")
+    if not summary["protects"]:
+        click.echo("Together: no ε, because no change of the data is protected by all draws.")
+        return
+    together = f"ε = {four_digits(float(summary['epsilon']))} at δ = {summary['delta']:g}"
+    click.echo(f"Together: {together}, for {changes_in_words(summary['protects'])}.")
+    click.echo("This is valid if all draws were planned beforehand.")
     if limit := ledger.limit:
         click.echo(f"Limit: ε = {limit.budget:g} at δ = {limit.delta:g}, also valid for adaptively chosen draws.")
 
