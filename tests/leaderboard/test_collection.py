@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from patebench.cli import cli
 from patebench.leaderboard.assessment import Assessed, Status, assess
 from patebench.leaderboard.collection import assess_all, kept_entries, published_entries
-from patebench.leaderboard.entry import Change, Entry, Origin, SampledGaussian, Unit
+from patebench.leaderboard.entry import Change, Entry, Origin, SampledGaussian, Unit, VoteMechanism
 
 ROOT = Path(__file__).parents[2]
 
@@ -66,6 +66,28 @@ def test_the_computed_worst_case_is_that_of_the_kept_tables(kept: list[Entry]) -
         assert assessed.bound is not None, entry.name
         assert assessed.bound.epsilon == pytest.approx(entry.claim.epsilon, rel=5e-4), entry.name
         assert assessed.status is Status.PROVED, entry.name
+
+
+@pytest.mark.slow
+def test_a_selection_by_private_labels_is_a_data_set_of_its_own(kept: list[Entry]) -> None:
+    """One changed label can replace two records of the selection."""
+    tailed = [entry for entry in kept if entry.paper.title == "patebench, one-table-long-tail"]
+    assert len(tailed) == 4
+    assert {(entry.data.private, entry.data.records) for entry in tailed} == {("mnist-long-tail", 12_408)}
+    assert {entry.note for entry in tailed} == {"ε is for the data after a selection by private labels."}
+    assert not any("selection" in entry.note for entry in kept if entry not in tailed)
+
+
+@pytest.mark.slow
+def test_entries_state_the_votes_of_private_records(kept: list[Entry]) -> None:
+    votes = {
+        (entry.mechanism.parameters.get("k"), entry.mechanism.votes_per_teacher)
+        for entry in kept
+        if entry.paper.title == "patebench, one-vote-adult" and isinstance(entry.mechanism, VoteMechanism)
+    }
+    assert votes == {(1, 1), (30, 30)}
+    trained = [entry for entry in kept if entry.paper.title == "patebench, pate-2017"]
+    assert {getattr(entry.mechanism, "votes_per_teacher", None) for entry in trained} == {None}
 
 
 @pytest.mark.slow

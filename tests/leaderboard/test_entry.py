@@ -16,9 +16,11 @@ from scipy.stats import norm
 from tests.refusals import refuses
 
 from patebench.accounting.independent import gaussian_dp
+from patebench.accounting.votes import Votes, counts
 from patebench.leaderboard.assessment import Assessed, Status, assess
 from patebench.leaderboard.collection import written_files
 from patebench.leaderboard.entry import Entry, Origin, read_entry, schema_text
+from patebench.mechanisms.sparse_argmax import SparseGNMax
 from patebench.stages.check_entry import command
 
 ROOT = Path(__file__).parents[2]
@@ -52,7 +54,9 @@ _SCREEN = {"threshold": 200, "sigma1": 200, "sigma2": 50}
 GNMAX = content(2.09, {**_VOTES, "name": "gnmax", "parameters": {"sigma": 40}, "queries": 286})
 CONFIDENT = content(3.36, {**_VOTES, "name": "confident-gnmax", "parameters": _SCREEN, "queries": 1000})
 _SPARSE = {**_VOTES, "name": "sparse-gnmax", "parameters": {"k": 1, "sigma": 50}, "queries": 50, "teachers": 60_000}
+_SPARSE["votes_per_teacher"] = 1
 ONE_VOTE = content(0.0859, _SPARSE, "record")
+ADDED = content(0.0587, _SPARSE, "record", "added or removed")
 _PART = {"sampling": "poisson", "rate": 0.05, "noise": 3.4, "steps": 300}
 DPSGD = content(1.0, {"type": "dp-sgd", "parts": [_PART]}, "record", "added or removed")
 TABLE = content(0.0859, {"type": "table", "sigma": 50, "non_negative": True}, unit="record")
@@ -61,7 +65,7 @@ PURE = content(1.0, {"type": "pure", "epsilon": 1.0, "because": "randomised resp
 NO_PRIVACY = content(math.inf, {"type": "no noise", "because": "the noise cancels"})
 
 CORRECT = {
-    "gnmax": GNMAX, "confident-gnmax": CONFIDENT, "one-vote": ONE_VOTE, "dp-sgd": DPSGD, "table": TABLE,
+    "gnmax": GNMAX, "confident-gnmax": CONFIDENT, "one-vote": ONE_VOTE, "added": ADDED, "dp-sgd": DPSGD, "table": TABLE,
     "gaussian": GAUSSIAN, "pure": PURE, "no-privacy": NO_PRIVACY,
 }  # fmt: skip
 
@@ -175,6 +179,43 @@ def test_only_a_record_that_votes_itself_is_added_at_half_the_cost() -> None:
     assert worst_case(added) == pytest.approx(gaussian_dp(math.sqrt(286) / 40, 1e-5))
 
 
+_SHARES = {"k": 1, "gamma": 0.05}
+
+
+@pytest.mark.parametrize("unit", ["record", "teacher's shard"])
+@pytest.mark.parametrize("more", [{}, {"name": "sparse-lnmax", "parameters": _SHARES}])
+@pytest.mark.parametrize(
+    ("votes", "k", "rounds", "code"),
+    [(1, 1, 1, None), (None, 1, 1, "missing"), (2, 1, 1, "no-theorem"), (2, 2, 1, None), (None, 50, 1, None),
+     (1, 1, 2, None), (2, 1, 2, "no-theorem")],
+)  # fmt: skip
+def test_an_added_or_removed_teacher_has_a_bound_only_if_all_votes_count(
+    unit: str, more: dict[str, Any], votes: int | None, k: int, rounds: int, code: str | None
+) -> None:
+    entry = content(math.inf, {**_SPARSE, **more, "rounds": rounds}, unit, "added or removed")
+    entry["mechanism"]["votes_per_teacher"] = votes
+    entry["mechanism"]["parameters"]["k"] = k
+    assessed = check(entry)
+    assert codes(assessed) == ({code} if code else set())
+    assert assessed.status is (Status.UNCHECKED if code else Status.PROVED)
+    assert assessed.rejected is bool(code)
+    entry["privacy"]["adjacency"] = "replaced"
+    assert check(entry).status is Status.PROVED
+
+
+def test_no_bound_holds_for_a_removed_record_if_only_some_votes_count() -> None:
+    """Later records move up, so other votes of theirs count: the distance exceeds that of one replaced record, √2."""
+    votes = np.zeros((40, 2), np.int64)
+    votes[::2, 1] = votes[1::2, 0] = 1
+    mechanism = SparseGNMax(k=1, sigma=50)
+    tables = [mechanism.counts(Votes(counts(matrix, 2), matrix)) for matrix in (votes, votes[1:])]
+    assert np.linalg.norm(np.subtract(*tables)) > 20
+    more = {"teachers": 40, "queries": 2, "votes_per_teacher": 2}
+    entry = content(10.0, {**_SPARSE, **more}, "record", "added or removed")
+    entry["data"]["records"] = 40
+    assert check(entry).bound is None
+
+
 def test_a_replaced_record_of_a_sample_costs_two_changes() -> None:
     replaced = DPSGD | {"privacy": {"unit": "record", "adjacency": "replaced", "delta": 1e-5}}
     assert 2 * 0.999 < worst_case(replaced) < 3
@@ -219,6 +260,8 @@ FAULTS: dict[str, tuple[dict[str, Any], str, Any, str, bool]] = {
     "a lower bound as claim": (GNMAX, "claim.kind", "audited_lower", "claims-lower-bound", True),
     "another spelling of the data set": (GNMAX, "data.private", "M-NIST", "data-name", True),
     "an audit found more than is proved": (GNMAX, "audited", 3.0, "contradiction", True),
+    "votes beyond the cap": (ADDED, "mechanism.votes_per_teacher", 2, "no-theorem", True),
+    "votes not stated": (ADDED, "mechanism.votes_per_teacher", None, "missing", True),
     "a second round of votes": (ONE_VOTE, "mechanism.rounds", 2, "below-worst-case", False),
     "number of records unknown": (GNMAX, "data.records", None, "unknown-records", False),
     "ten pure steps": (PURE, "mechanism.steps", 10, "below-worst-case", False),

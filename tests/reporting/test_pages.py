@@ -140,6 +140,22 @@ def _found(*datasets, **student):
     return findings({"utility-privacy": pd.DataFrame(facts | student)})[0]
 
 
+@pytest.mark.slow
+def test_the_page_states_that_private_labels_selected_the_records(tmp_path, page):
+    words = "teachers after a selection by private labels."
+    datasets = {"mnist": {"loader": "mnist", "long_tail": [50, 5]}, "svhn": {"loader": "svhn", "long_tail": None}}
+    tailed = _write(tmp_path, *made.files(tmp_path), config={"name": "", "datasets": datasets})
+    assert (words in tailed, words in page) == (True, False)
+
+
+@pytest.mark.parametrize("selected", [{"mnist-tail"}, {"mnist"}])
+def test_a_finding_on_a_private_model_states_the_selection_of_its_records(selected):
+    row = {"dataset": ["mnist-tail"], "accuracy_mean": 0.9, "accuracy_std": 0.1, "seeds": 3, "epsilon_mean": 1.0}
+    row |= {"kind": Kind.WORST_CASE, "system": "DP-SGD", "form": "linear", "adjacency": "add_or_remove_record"}
+    (line,) = findings({"private-models": pd.DataFrame(row)}, selected)
+    assert line.endswith(" after a selection by private labels.") is ("mnist-tail" in selected)
+
+
 def test_findings_of_other_runs():
     """Use two data sets, no finite ε, and no ε."""
     found = _found("mnist", "svhn", worst_case_epsilon_mean=[0.5, 3.0], baseline_accuracy_mean=[0.99, 0.9])

@@ -175,6 +175,11 @@ def check_numbers(name: str, numbers: NDArray[Any], samples: int) -> None:
         raise PatebenchError(f"the {name} contain {numbers.min()}; give numbers from 0 to 2^63 - 1")
 
 
+def long_tail_sizes(first: int, last: int, classes: int) -> NDArray[np.int64]:
+    """Return the number of samples of each of `classes` classes, which falls exponentially from `first` to `last`."""
+    return np.rint(np.geomspace(first, last, classes)).astype(np.int64)
+
+
 def with_long_tail(data: Dataset, first: int, last: int) -> Dataset:
     """Return `data` with fewer private samples: their number falls exponentially from the first to the last class.
 
@@ -182,7 +187,7 @@ def with_long_tail(data: Dataset, first: int, last: int) -> Dataset:
     order and with the same row numbers. The selection depends on private labels, so ε holds only for the data set after
     the selection. Raises PatebenchError if a class has too few samples.
     """
-    limits, y = np.rint(np.geomspace(first, last, data.classes)).astype(np.int64), data.private.y
+    limits, y = long_tail_sizes(first, last, data.classes), data.private.y
     kept = np.zeros(len(y), dtype=bool)
     for label, limit in enumerate(limits):
         own = np.flatnonzero(y == label)

@@ -258,8 +258,8 @@ def _usual_name(dataset: str) -> str:
 def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
     """Return `entry`, completed from its attached array, and the attached votes (None if the array contains labels).
 
-    An array of labels sets the number of queries in the entry. An array of votes sets the numbers of queries and
-    teachers. Raises PatebenchError if the entry contradicts its array.
+    An array of labels sets the number of queries in the entry. An array of votes sets the numbers of queries, teachers
+    and, for one round, votes per teacher. Raises PatebenchError if the entry contradicts its array.
     """
     attachment, mechanism = entry.attachment, entry.mechanism
     assert attachment is not None
@@ -276,7 +276,9 @@ def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
             " number",
             code="attachment",
         )
-    values = {"queries": array.shape[-1], **({"teachers": len(array)} if array.ndim == 2 else {})}
+    values = {"queries": array.shape[-1]}
+    if array.ndim == 2:  # all teachers vote on all queries
+        values |= {"teachers": len(array), **({"votes_per_teacher": array.shape[1]} if mechanism.rounds == 1 else {})}
     for name, value in values.items():
         if (stated := getattr(mechanism, name)) not in (None, value):
             text = f"mechanism.{name} is {stated}, but {value} in {attachment.file}; correct one number"
@@ -338,9 +340,13 @@ def _worst_case(entry: Entry) -> Bound | None:
                 if unit is Unit.OWNER:  # the records of an owner may be in several shards
                     raise _no_theorem(mechanism.name, unit, change)
                 # A record added to a shard may change the votes of its teacher in any way.
-                alone = mechanism.teachers is not None and mechanism.teachers == entry.data.records
+                teachers, records = mechanism.teachers, entry.data.records
+                alone = teachers is not None and teachers == records
+                shared = teachers is not None and records is not None and teachers < records
                 added = change is Change.ADDED_OR_REMOVED and (unit is Unit.SHARD or (unit is Unit.RECORD and alone))
                 bounds = _votes_bounds(mechanism, added, delta)
+                if added or (change is Change.ADDED_OR_REMOVED and unit is Unit.RECORD and not shared):
+                    _check_all_votes_count(mechanism, unit, change)
                 if not bounds:
                     raise _no_theorem(mechanism.name, unit, change)
                 return min(bounds, key=lambda bound: bound.epsilon)
@@ -373,6 +379,24 @@ def _no_theorem(what: str, unit: Unit, change: Change) -> PatebenchError:
         "privacy.adjacency",
         code="no-theorem",
     )
+
+
+def _check_all_votes_count(stated: VoteMechanism, unit: Unit, change: Change) -> None:
+    """Raise PatebenchError unless the mechanism `stated` in an entry counts all votes of each teacher.
+
+    Which votes count may depend on a teacher's position. If a teacher is added or removed, later teachers move, so even
+    the bound for a replaced teacher does not hold.
+    """
+    cast = stated.votes_per_teacher or stated.queries
+    counted = make_mechanism(stated.name, stated.parameters).most_participation(cast)
+    if counted == cast:
+        return
+    why = f"if one {unit} is {change}, ε is known only if all votes of a teacher count, here {counted}"
+    if stated.votes_per_teacher is None:
+        line = f"the key is missing; add the maximum number of votes of a teacher in a round ({why})"
+        raise PatebenchError(line, code="missing", where="mechanism.votes_per_teacher")
+    line = f"{why} of {cast}; correct mechanism.votes_per_teacher or privacy.adjacency"
+    raise PatebenchError(line, code="no-theorem")
 
 
 def _votes_bounds(stated: VoteMechanism, added: bool, delta: float) -> list[Bound]:

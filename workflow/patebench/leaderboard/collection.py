@@ -22,6 +22,7 @@ from patebench.baselines.on_features import FEATURE_METHODS
 from patebench.baselines.on_features.feature_method import GaussianSums
 from patebench.core.bound import Adjacency, Kind
 from patebench.core.spelling import slug
+from patebench.data.dataset import long_tail_sizes
 from patebench.leaderboard.assessment import Assessed, assess
 from patebench.leaderboard.entry import (
     Accuracy,
@@ -48,7 +49,12 @@ from patebench.leaderboard.entry import (
 from patebench.mechanisms import MECHANISMS
 from patebench.models import weighted
 from patebench.reporting.frames import protects_labels
-from patebench.reporting.outcomes import protects_replaced_record, public_use
+from patebench.reporting.outcomes import (
+    protects_replaced_record,
+    public_use,
+    selected_by_labels,
+    votes_by_record,
+)
 from patebench.reporting.published import ALL_SYSTEMS, DP_SGD, PETDL, PRIVATE_KNN, SYSTEMS, Value, read_published
 from patebench.reporting.wording import in_words
 
@@ -244,6 +250,7 @@ def _student_entry(
             parameters=parameters,
             queries=int(row["queries"]),
             teachers=int(row["teachers"]),
+            votes_per_teacher=_votes_per_record(row),
             classes=_number_for(_CLASSES, row["dataset"]),
             rounds=rounds,
         )
@@ -272,7 +279,17 @@ def _student_entry(
         mechanism=mechanism,
         audited=max(audited, default=None),
         accuracy=_accuracy(row),
+        note=_selection_note(row["dataset"], config),
     )
+
+
+def _votes_per_record(row: Mapping[str, str]) -> int | None:
+    """Return the number of votes that each private record casts in a round; None if teachers are trained models.
+
+    `row` is a student's row in a table of a run in results/reference. Records cast one vote each unless the name of
+    their ensemble states `neighbours`.
+    """
+    return int(_options(row["ensemble"]).get("neighbours", 1)) if votes_by_record(row["model"]) else None
 
 
 def _model_entry(row: Mapping[str, str], config: Mapping[str, Any], paper: Paper) -> Entry:
@@ -281,7 +298,8 @@ def _model_entry(row: Mapping[str, str], config: Mapping[str, Any], paper: Paper
     `row` is the model's row in a table of the run, and `config` is the run's configuration. `paper` cites the run.
     """
     system = row.get("system", ALL_SYSTEMS[PETDL])
-    note, form, samples = "", row["form"], row.get("public_samples") or row["samples"]
+    note, form = _selection_note(row["dataset"], config), row["form"]
+    samples = row.get("public_samples") or row["samples"]
     unit, change = _ADJACENCIES[row.get("adjacency", Adjacency.REPLACE_TEACHER)]
     mechanism: Release | None = None
     if system == ALL_SYSTEMS[PETDL]:
@@ -293,7 +311,7 @@ def _model_entry(row: Mapping[str, str], config: Mapping[str, Any], paper: Paper
     elif form == "sound":
         mechanism = _private_knn_steps(row["private_model"])
     else:
-        note = "The code draws one subset of fixed size for test and answer, which no theorem here covers."
+        note += " The code draws one subset of fixed size for test and answer, which no theorem here covers."
     return Entry(
         name=slug(row["dataset"], system.lower(), row["private_model"]),
         method=f"{system}, {in_words(form)}" + (f", {in_words(row['model'])}" if row.get("model") else ""),
@@ -304,7 +322,7 @@ def _model_entry(row: Mapping[str, str], config: Mapping[str, Any], paper: Paper
         mechanism=mechanism,
         audited=float(row["audited"]) if row.get("audited") else None,
         accuracy=_accuracy(row),
-        note=note,
+        note=note.strip(),
     )
 
 
@@ -388,13 +406,22 @@ def _data(row: Mapping[str, str], use: str, samples: int, config: Mapping[str, A
     pools = {each["encoder"] for each in experiments if each.get("dataset") == dataset and each.get("encoder")}
     features = declared.get("features") or []
     encoders = [*([features] if isinstance(features, str) else features), *sorted(pools)]
+    private, records = _original_dataset(dataset), _number_for(_RECORDS, dataset)
+    if dataset in selected_by_labels(config):
+        (first, last), classes = declared["long_tail"], _number_for(_CLASSES, dataset)
+        private, records = dataset, int(long_tail_sizes(first, last, classes).sum()) if classes else None
     return Data(
-        private=_original_dataset(dataset),
-        records=_number_for(_RECORDS, dataset),
+        private=private,
+        records=records,
         public=f"unlabelled samples of the test files: {use}",
         public_samples=samples,
         encoder=", ".join(encoders) or "none",
     )
+
+
+def _selection_note(dataset: str, config: Mapping[str, Any]) -> str:
+    """Return a note if private labels selected the private records of `dataset` in a run with `config`, else ""."""
+    return "ε is for the data after a selection by private labels." if dataset in selected_by_labels(config) else ""
 
 
 def _number_for(numbers: Mapping[str, int], dataset: str) -> int | None:

@@ -112,6 +112,9 @@ class VoteMechanism(_Part):
         description="Maximum number of answers, fixed before the first vote, of a mechanism that tests each query.",
     )
     teachers: _Count | None = Field(None, description="Number of teachers.")
+    votes_per_teacher: _Count | None = Field(
+        None, description="Maximum number of votes that a teacher casts in a round; null if it may vote on all queries."
+    )
     classes: int | None = Field(None, ge=2, le=1_000_000, description="Number of classes.")
     rounds: _Count = Field(1, description="Number of rounds; a limit on a teacher's votes applies to each round.")
 

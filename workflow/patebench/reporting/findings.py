@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -35,13 +35,18 @@ NOTHING = "This run has no students, private models or audits."
 _MOST = 2
 
 
-def findings(tables: Tables) -> list[str]:
+def findings(tables: Tables, selected: Collection[str] = ()) -> list[str]:
     """Return at most five short texts that summarise the `tables` of a run, or `NOTHING` if no text applies.
 
-    They are about, in this order: students, private models, the accuracy that is possible without private data, audits,
-    and comparisons with numbers printed in papers.
+    `selected` names the data sets whose private records were selected by their labels (`selected_by_labels`).
+    The texts are about, in this order: students, private models, the accuracy that is possible without private data,
+    audits, and comparisons with numbers printed in papers.
     """
-    filled = {name: frame for name, frame in tables.items() if not frame.empty}
+    filled = {
+        name: frame.assign(selected=frame["dataset"].isin(selected)) if "dataset" in frame else frame
+        for name, frame in tables.items()
+        if not frame.empty
+    }
     sentences = [
         [line for state, *names in finding if names[0] in filled for line in state(*map(filled.get, names))]
         for finding in _FINDINGS
@@ -93,7 +98,7 @@ def _best_students(students: pd.DataFrame) -> Iterator[str]:
         yield (
             f"On {dataset}, the best student reached {stated(best)} at a worst-case ε of"
             f" {epsilon_in_words(worst)}{noise} (δ = {delta_in_words(best['delta'])}), which protects"
-            f" {protected(best)}. {setting(best)}"
+            f" {protected(best)}{_selection(best)}. {setting(best)}"
             f"{'' if without != without else f' A model without privacy reached {percent(without)}.'}"
         )
         if dependent == dependent and abs(dependent - worst) > 0.05 * worst:
@@ -116,7 +121,7 @@ def _private_models(models: pd.DataFrame) -> Iterator[str]:
         yield (
             f"On {dataset}, the best private model, {best['system']} ({in_words(best['form'])}), reached"
             f" {stated(best)} at ε = {epsilon_in_words(best['epsilon_mean'])}, which protects"
-            f" {in_words(best['adjacency'])}."
+            f" {in_words(best['adjacency'])}{_selection(best)}."
         )
 
 
@@ -236,6 +241,11 @@ def _by_dataset(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yield (name as text, rows of `frame`) for each of the `_MOST` data sets with the most rows in `frame`."""
     names = frame["dataset"].value_counts(sort=True).index[:_MOST]
     yield from ((in_words(name), frame[frame["dataset"] == name]) for name in sorted(names))
+
+
+def _selection(row: Mapping[Any, Any]) -> str:
+    """Return the end of a sentence on ε if private labels selected the records of the data set in `row`, else ""."""
+    return " after a selection by private labels" if row["selected"] else ""
 
 
 def protected(row: Mapping[Any, Any]) -> str:

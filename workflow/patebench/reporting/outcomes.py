@@ -129,6 +129,15 @@ def private_models(records: Records) -> pd.DataFrame:
     return sort_rows(_beside_baseline(frame, records), PRIVATE_MODEL)
 
 
+def selected_by_labels(config: Mapping[str, Any]) -> frozenset[str]:
+    """Return the data sets of a run whose private labels select the private records (option `long_tail`).
+
+    One changed label can replace two records of the selection, so ε holds only for the data after the selection.
+    `config` is the run's configuration, as in its manifest.
+    """
+    return frozenset(name for name, options in (config.get("datasets") or {}).items() if options.get("long_tail"))
+
+
 def votes_by_record(model: str) -> bool:
     """Return True if teachers of the kind `model` are not trained: each private record votes by its features."""
     return model in MODELS and on_queries(model)

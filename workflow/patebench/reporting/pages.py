@@ -21,6 +21,7 @@ from patebench.core.registry import Registry
 from patebench.core.seeds import Mode
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.findings import duration, findings, paper_line, setup
+from patebench.reporting.outcomes import selected_by_labels
 from patebench.reporting.published import (
     DISTRIBUTED_2018,
     DPSGD,
@@ -134,7 +135,7 @@ def render(
     return environment.get_template("page.html").render(
         title=title,
         headline=headline,
-        findings=findings(tables),
+        findings=findings(tables, selected_by_labels(manifest["config"])),
         setup=setup(tables),
         introduction=read_caption(captions / "workflow.rst"),
         release=release,
