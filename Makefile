@@ -79,7 +79,7 @@ format: setup
 	$(RUN) snakefmt Snakefile workflow/Snakefile workflow/rules
 
 # Write the generated pages and figures: the configuration schema, the pages on configuration, commands and bounds, and
-# three figures from the kept tables.
+# four figures from the kept tables.
 KEPT := results/reference
 TABLES := $(foreach run,equal-epsilon equal-epsilon-private-knn equal-epsilon-teachers,$(KEPT)/$(run)/tables/equal-epsilon.csv)
 
@@ -94,6 +94,8 @@ pages: setup
 		--readme $(KEPT)/headline.png config/published.csv
 	$(RUN) python -m patebench.reporting.figures.headline $(KEPT)/one-table.png \
 		$(foreach run,one-table one-table-regression one-table-epsilons,$(KEPT)/$(run)/tables/equal-epsilon.csv)
+	$(RUN) python -m patebench.reporting.figures.headline $(KEPT)/one-table-labels.png \
+		$(KEPT)/one-table-labels/tables/equal-epsilon.csv
 
 # Build the website in build/site; a broken link is an error. The packages it needs are installed at the first build.
 docs: $(VENV)/.docs
