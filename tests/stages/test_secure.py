@@ -219,8 +219,18 @@ def test_every_cut_of_a_release_stands_in_the_ledger_at_its_own_price(ragged, tm
     mechanism, votes = table_mechanism(), Votes.of(ragged, CLASSES, abstentions=True)
     stated = {each.accountant: each.epsilon for each in mechanism.bounds(votes, [QUERIES], 1e-5, discrete=True)}
     assert spending.epsilon(ledger.spent, 1e-5) == pytest.approx(stated["rdp"], rel=1e-2)
-    with refuses("no-limit"):
+    with refuses("second-release", tmp_path / "aggregator-1" / "0-5.npz"):
         cut(tmp_path, ragged, 0, 5, release=True, **CAPPED)
+    with refuses("no-limit"):
+        cut(
+            tmp_path,
+            ragged,
+            0,
+            5,
+            release=True,
+            **CAPPED,
+            out=[tmp_path / f"again-{a}.npz" for a in range(AGGREGATORS)],
+        )
     bare = {**CAPPED, "parameters": {"k": 3.0, "sigma": 0.0, "tolerance": 0.0}}
     with refuses("no-noise"):
         cut(tmp_path / "bare", ragged, 0, 11, release=True, **bare)

@@ -181,6 +181,11 @@ def once(file):
     return protected(update(file)) if RUN.mode == "release" else file
 
 
+#: Automatic retries of a job that draws labels: none in release mode, since a retry may spend ε again; otherwise, as the
+#: command line or the profile states.
+DRAW_RETRIES = 0 if RUN.mode == "release" else None
+
+
 def shown(kind, names):
     """Return the files of figures or tables for Snakemake's report, with captions from report/<kind>/<name>.rst."""
     files = []

@@ -80,6 +80,7 @@ rule aggregate:
         "<benchmarks>/aggregate/<labels>.tsv"
     wildcard_constraints:
         noise=PLAIN_NOISE,
+    retries: DRAW_RETRIES
     conda:
         "../../envs/patebench.yaml"
     resources:

@@ -14,6 +14,7 @@ if AGGREGATORS:
             "<logs>/secure_share/<labels>/{chunk}.log",
         benchmark:
             "<benchmarks>/secure_share/<labels>/{chunk}.tsv"
+        retries: DRAW_RETRIES
         conda:
             "../../envs/patebench.yaml"
         resources:

@@ -20,7 +20,7 @@ from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import CHUNK, SHARES
 from patebench.mechanisms.base import check_covers, json_parameters
 from patebench.mechanisms.noise_shares import NoiseShares
-from patebench.release.conditions import check_protects, check_size_of_delta
+from patebench.release.conditions import check_protects, check_size_of_delta, refuse_second_release
 from patebench.release.ledger_file import Place
 from patebench.secure.shares import secure_mechanism, secure_mechanisms, split_votes
 from patebench.stages.secure_sum import query_arrays
@@ -50,6 +50,8 @@ def run(
     if len(out) < 2:
         raise PatebenchError("with one --out, a single aggregator would see every vote; give --out at least twice")
     draws = Draws.of(release, seed, stream)
+    for path in out:
+        refuse_second_release(path, draws.mode)
     place = Place.of(draws.mode, ledger, ledger_budget, ledger_delta, private)
     noise_shares = secure_mechanism(mechanism, parameters, teachers)
     source = read_arrays(chunk, CHUNK)
