@@ -240,7 +240,7 @@ def test_what_does_not_fit_together_is_one_line(world: OneVote) -> None:
         ("uses no features", lambda: world.vote(0, 1, training=TrainingParameters(model="logistic"))),
         ("compute no probabilities", lambda: world.vote(kept=KeptOutputs(soft=(1.0,)))),
         ("'supervised' uses no features; leave out --encoder", lambda: world.learn(method="supervised")),
-        ("use distributed-sparse-gnmax", lambda: secure_share.run(chunk=world.vote(), **distributed, **shares)),
+        ("use the mechanism distributed-sparse-gnmax", lambda: secure_share.run(chunk=world.vote(), **distributed, **shares)),
         ("these teachers may abstain", lambda: aggregate.run(votes=world.file("votes.npz"), **plain)),
     ]  # fmt: skip
     for words, call in refused:
@@ -320,7 +320,7 @@ def test_students_read_the_whole_table_or_say_why_not(several: Neighbours) -> No
     arrays = {name: array for name, array in released.arrays.items() if name != "noisy_counts"}
     write_arrays(bare, LABELS, arrays, released.meta)
     refused: list[tuple[str, Path, dict[str, Any]]] = [
-        ("counts 1 of the 3 votes of a record, but", several.label(1.0), {}),
+        ("counts only 1 of the 3 votes of each record, but", several.label(1.0), {}),
         ("needs all 40 queries of the table, but --queries is 30; give --queries 40", labels, {"queries": 30}),
         (
             "learns from a whole table, of which nothing can be held out; leave out --hold-out",
