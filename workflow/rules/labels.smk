@@ -120,6 +120,7 @@ rule account:
         "<logs>/account/<labels>.log",
     benchmark:
         "<benchmarks>/account/<labels>.tsv"
+    retries: DRAW_RETRIES
     conda:
         "../../envs/patebench.yaml"
     threads: 1

@@ -40,6 +40,7 @@ if AGGREGATORS:
             "<logs>/secure_sum/<labels>/{aggregator}.log",
         benchmark:
             "<benchmarks>/secure_sum/<labels>/{aggregator}.tsv"
+        retries: DRAW_RETRIES
         conda:
             "../../envs/patebench.yaml"
         resources:
@@ -63,6 +64,7 @@ if AGGREGATORS:
             "<benchmarks>/secure_open/<labels>.tsv"
         wildcard_constraints:
             noise=SECURE_NOISE,
+        retries: DRAW_RETRIES
         conda:
             "../../envs/patebench.yaml"
         resources:

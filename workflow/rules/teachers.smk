@@ -45,6 +45,7 @@ rule join_votes:
         "<logs>/join_votes/<ensemble>.log",
     benchmark:
         "<benchmarks>/join_votes/<ensemble>.tsv"
+    retries: DRAW_RETRIES
     conda:
         "../../envs/patebench.yaml"
     resources:
