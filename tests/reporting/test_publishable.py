@@ -144,6 +144,9 @@ def test_no_total_is_stated_for_releases_that_protect_different_units(tmp_path: 
     text = words(page(tmp_path, {**owners, "labels": [*owners["labels"], *records["labels"]], "bounds": bounds}))
     assert "All releases in the ledger together" not in text
     assert "for another change, no total ε is known" in text
+    alone = words(page(tmp_path, {**records, "bounds": bounds[1:]}))
+    assert "for another change, no total ε is known" in alone
+    assert "No other release" not in alone
 
 
 def test_the_total_is_stated_for_what_the_last_release_protects_too(tmp_path: Path, release: Release) -> None:

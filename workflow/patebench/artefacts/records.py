@@ -243,7 +243,7 @@ def read_releases(
             facts={**release.meta, "parameters": mechanism_of(release.meta).parameters()},
             bounds=[Bound.from_json(bound) for bound in known_bounds[release.digest]["bounds"]],
             protection=known_bounds[release.digest].get("protection"),
-            ledger_protects=known_bounds[release.digest].get("ledger_protects", ()),
+            ledger_protects=known_bounds[release.digest].get("ledger_protects"),
             pool=known_pools[release.meta["pool"]],
             students=learnt.get(release.digest, []),
         )

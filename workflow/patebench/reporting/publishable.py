@@ -73,7 +73,7 @@ class Release:
     protection : unit that ε protects in addition to one teacher's shard, as text; None for the shard alone.
     pool : metadata of the public pool.
     students : students that learnt from the labels.
-    ledger_protects : changes of the data for which the total ε of the ledger holds; () if no total is stated.
+    ledger_protects : changes of the data that all releases in the ledger protect; None if no other release is known.
     """
 
     labels: Sequence[int]
@@ -82,7 +82,7 @@ class Release:
     protection: str | None
     pool: Mapping[str, Any]
     students: Sequence[Student] = field(default=())
-    ledger_protects: Sequence[str] = ()
+    ledger_protects: Sequence[str] | None = None
 
     @property
     def answered(self) -> int:
@@ -140,7 +140,7 @@ def _total(releases: Sequence[Release], several: bool) -> str:
     `several` is True if the page also shows releases of other data sets.
     """
     totals = [
-        (bound, set(release.ledger_protects))
+        (bound, set(release.ledger_protects or ()))
         for release in releases
         for bound in release.bounds
         if bound.publishable and bound.accountant == LEDGER
@@ -152,9 +152,10 @@ def _total(releases: Sequence[Release], several: bool) -> str:
         worst = max(stated, key=lambda bound: bound.epsilon)
         epsilon, delta = epsilon_in_digits(worst.epsilon), delta_in_words(worst.delta)
         return f"All releases in the ledger together: ε = {epsilon} at δ = {delta} ({worst.source})."
-    if len(releases) > 1:
+    # Bounds of earlier versions state a total, but no changes.
+    if len(releases) > 1 or totals or any(release.ledger_protects is not None for release in releases):
         return (
-            "This run makes several releases from the same private data. Their ε add up for a change of the data that"
+            "Several releases were made from the same private data. Their ε add up for a change of the data that"
             " all of them protect; for another change, no total ε is known."
         )
     others = " If the other data sets on this page hold the same people, their ε add up." if several else ""

@@ -130,9 +130,9 @@ def run(
         results = _bound_whole_pool(label_set, mechanism, all_votes, numbers, accounting.delta, noise)
     if ledger is not None:
         entered = _read_ledger(label_set, source, all_votes, ledger)
-        totals = _total_bounds(label_set, entered, numbers, accounting.delta)
-        results["bounds"] += [bound.to_json() for bound in totals]
-        results["ledger_protects"] = spending.common_changes(entered.spent) if totals else ()
+        if len(entered.entries) > len(label_set.meta["entries"]):  # it contains other releases
+            results["ledger_protects"] = spending.common_changes(entered.spent)
+            results["bounds"] += [bound.to_json() for bound in _total_bounds(entered, numbers, accounting.delta)]
     if not release:
         results["statement"] = _SEEDED
     elif ledger is None:
@@ -235,15 +235,13 @@ def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path)
     return ledger
 
 
-def _total_bounds(labels: Artefact, ledger: Ledger, queries: Sequence[int], delta: float) -> list[Bound]:
+def _total_bounds(ledger: Ledger, queries: Sequence[int], delta: float) -> list[Bound]:
     """Return the total ε of all releases in `ledger` as a bound for each number of queries in `queries`.
 
     If the ledger has a limit (ε budget), the total ε is this limit. Otherwise, it is the ε of the composition of all
     releases. The total is the same for each number. It holds for the changes of the data that all releases protect.
-    Return [] if there is no such change, or if the ledger contains no release besides `labels`.
+    Return [] if there is no such change.
     """
-    if len(ledger.entries) == len(labels.meta["entries"]):
-        return []
     changes = spending.common_changes(ledger.spent)
     if not changes:
         click.echo(f"{ledger.path}: no total ε, because no change of the data is protected by all draws", err=True)
