@@ -276,6 +276,25 @@ def test_values_of_a_record_do_not_decide_whether_it_is_public(tmp_path: Path) -
     assert 0.25 < before.mean() < 0.55
 
 
+def test_order_of_public_records_does_not_tell_their_positions(tmp_path: Path) -> None:
+    """In a file sorted by label, a private record between two public ones of a class would be of that class."""
+    path, lines = visits(tmp_path, 60)
+    lines = [line.replace(",,", ",none,") for line in lines]
+    write(path, lines)
+    declared = {key: value for key, value in DECLARED.items() if key != "owner"} | {"drop": ["id", "person"]}
+    before = load(tmp_path, False, str(path), {**declared, "public_share": 0.4}).public
+    positions = np.flatnonzero(public_by_hash(read_frame(path, ("",)), None, 0.4))
+    moved = list(lines)
+    for here, there in zip(positions, positions[::-1], strict=True):
+        moved[here] = lines[there]
+    write(path, moved)
+    after = load(tmp_path, False, str(path), {**declared, "public_share": 0.4}).public
+    assert moved != lines
+    assert after.rows is None
+    assert np.array_equal(before.x, after.x)
+    assert np.array_equal(before.y, after.y)
+
+
 def visits(tmp_path: Path, people: int) -> tuple[Path, list[str]]:
     """Write the 240 visits of `people` people; return the file and its lines."""
     lines = [

@@ -22,7 +22,7 @@ from patebench.core.errors import ArtefactError, PatebenchError, call_all
 from patebench.core.text import listing, plural
 from patebench.data.dataset import Dataset, LabelledSamples
 from patebench.data.declaration import Feature, TableDeclaration, plain_text
-from patebench.data.division import hash_names
+from patebench.data.division import hash_names, hash_samples
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,8 +69,7 @@ def load(
     notes: list[str] = []
     if public is None:
         mask = public_by_hash(frames[0], declared.owner, declared.public_share or 0)
-        # Positions in the file would show how many private records are between the public ones.
-        open_records = replace(_select(parts[0], mask, paths[0], "public"), rows=None)
+        open_records = _in_order_of_content(_select(parts[0], mask, paths[0], "public"))
         parts = [open_records, _select(parts[0], ~mask, paths[0], "private")]
         unit = "people" if declared.owner else "positions"
         notes.append(f"{private}: made {mask.sum()} of {len(mask)} records public, selected by a hash of the {unit}")
@@ -104,6 +103,16 @@ def _select(part: LabelledSamples, mask: NDArray[np.bool_], path: Path, role: st
         fix = "give more records, or change 'public_share' if it is set"
         raise ArtefactError(path, f"the {role} part has no records", fix)
     return part.where(mask)
+
+
+def _in_order_of_content(part: LabelledSamples) -> LabelledSamples:
+    """Return the samples of `part` without row numbers, in an order that does not depend on their order in the file.
+
+    Their order in a file that is sorted by label would reveal the labels of private records between them.
+    """
+    order = np.lexsort((part.y, hash_samples(part.x)))
+    owners = None if part.owners is None else part.owners[order]
+    return replace(part, x=part.x[order], y=part.y[order], rows=None, owners=owners)
 
 
 def _note_people(
