@@ -475,8 +475,7 @@ def _check_limit(
             ledger.path,
             "no change of the data, such as a replaced record, is known to be protected by this draw and by all earlier"
             " ones, so their ε have no total that could keep the ledger's limit",
-            "use votes of the partition of the earlier draws, or a ledger of its own in another folder (--ledger or"
-            " other results)",
+            "use votes of the partition of the earlier draws, or of one that protects the same change",
             code="other-unit",
         )
     elif not spending.keeps(spent, limit.budget, limit.delta, order):
