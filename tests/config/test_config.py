@@ -12,8 +12,9 @@ from tests.refusals import refuses
 
 from patebench.config import Run, load, validate
 from patebench.config.artefacts import Ensemble, Setting
-from patebench.config.parameters import SplitParameters
+from patebench.config.parameters import DpsgdParameters, FeatureMethodParameters, PrivateKnnParameters, SplitParameters
 from patebench.config.schema import page, schema, schema_text
+from patebench.core.fields import Parameters
 
 ROOT = Path(__file__).parents[2]
 GONE = object()
@@ -234,6 +235,19 @@ def test_a_budget_is_for_mechanisms_that_can_keep_it() -> None:
     settings["experiments"]["demo"]["mechanisms"] = {"randomised-response": LOCAL}
     with refuses("invalid", "experiments.demo.mechanisms.randomised-response"):
         validate(settings | {"experiments": {"demo": {**settings["experiments"]["demo"], "students": []}}})
+
+
+@pytest.mark.parametrize("method", ["nearest-label", "table-spreading"])
+def test_a_student_of_a_private_classifier_has_labels_alone(method: str) -> None:
+    settings: tuple[tuple[type[Parameters], dict[str, Any]], ...] = (
+        (DpsgdParameters, {"form": "linear", "epsilon": 1, "delta": 1e-5}),
+        (FeatureMethodParameters, {"method": "dppl-mean", "epsilon": 1, "delta": 1e-5}),
+        (PrivateKnnParameters, KNN | {"delta": 1e-5}),
+    )
+    for parameters, given in settings:
+        parameters.checked(given | {"student": "label-spreading"}, "model")
+        with refuses("value", "model.student"):
+            parameters.checked(given | {"student": method}, "model")
 
 
 SOFT = {"ensembles": [ALONE[0] | {"soft": 5}]}

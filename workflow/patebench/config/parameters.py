@@ -38,7 +38,7 @@ from patebench.features import ENCODERS
 from patebench.models import by_recipe, check_compressible, on_queries, weighted
 from patebench.petdl import FORMS as PETDL_FORMS
 from patebench.students import STRATEGIES
-from patebench.students.interface import Learner, Method, Model, Recipe, StudentConfig
+from patebench.students.interface import Learner, MethodOfLabels, Model, Recipe, StudentConfig
 
 PositiveWhole = Annotated[Whole, Field(ge=1)]
 WholeFrom0 = Annotated[Whole, Field(ge=0)]
@@ -443,7 +443,7 @@ class DpsgdParameters(Parameters):
     )
     epsilon: PositiveNumber = Field(description="Target ε of the model, at `delta`; it protects one private sample.")
     delta: Number = Field(ge=LEAST_DELTA, lt=1, description="δ of the target ε.")
-    student: Method | None = _STUDENT
+    student: MethodOfLabels | None = _STUDENT
 
     @model_validator(mode="after")
     def _belong_together(self) -> Self:
@@ -487,7 +487,9 @@ class PrivateKnnParameters(Parameters):
     answers: PositiveWhole | None = Field(
         None, description="With sound, maximum number of answered queries; by default all queries."
     )
-    student: Method = Field("consistency", description="Name of the student's method in the registry of methods.")
+    student: MethodOfLabels = Field(
+        "consistency", description="Name of the student's method in the registry of methods."
+    )
     delta: Number = Field(ge=LEAST_DELTA, lt=1, description="δ of the ε of all labels.")
 
     @model_validator(mode="after")
@@ -546,7 +548,7 @@ class FeatureMethodParameters(Parameters):
         description="With cluster-histograms and cluster-resampling, number of clusters, default 100; with"
         " randomised-response, number of clusters whose histograms are the prior, which is uniform by default.",
     )
-    student: Method | None = _STUDENT
+    student: MethodOfLabels | None = _STUDENT
 
     @model_validator(mode="after")
     def _belong_together(self) -> Self:

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
 from patebench.core.fields import Parameters, Text, Whole, blamed_on_key, known_to, mistake
 from patebench.models import MODELS, RECIPES, on_features, on_queries
-from patebench.students import STUDENTS, refuse_choice
+from patebench.students import STUDENTS, needs_features, refuse_choice
 
 #: Function that maps samples (samples, …) to public features (samples, features). Similar samples have similar
 #: features.
@@ -89,10 +89,22 @@ def _check_student_model(model: str, info: ValidationInfo) -> str:
     return model
 
 
+def _check_method_of_labels(method: str, info: ValidationInfo) -> str:
+    """Return the student method `method` if it needs only the pool and labels; otherwise raise an error."""
+    if not info.context and needs_features(method):
+        raise mistake(
+            f"'{method}' needs released votes or features, but this student has only labels of the pool; use another"
+            " method, such as label-spreading"
+        )
+    return method
+
+
 #: Registered names of models, recipes and student methods.
 Model = Annotated[Text, known_to(MODELS)]
 Recipe = Annotated[Text, known_to(RECIPES)]
 Method = Annotated[Text, known_to(STUDENTS)]
+#: A method of a student that learns from the labels of a private classifier.
+MethodOfLabels = Annotated[Method, AfterValidator(_check_method_of_labels)]
 #: A model that learns from samples.
 Learner = Annotated[Model, AfterValidator(_check_student_model)]
 
