@@ -81,15 +81,16 @@ def test_the_limit_is_kept(tmp_path: Path) -> None:
         enter_draw(tmp_path / "failure", PRIVATE, entry(scale=1000, failure=1e-5), LIMIT)
 
 
-def test_a_draw_that_protects_no_change_of_all_earlier_ones_is_refused(tmp_path: Path) -> None:
+def test_a_draw_that_protects_fewer_changes_than_all_earlier_ones_is_refused(tmp_path: Path) -> None:
+    """The limit was stated for these changes."""
     enter_draw(tmp_path, PRIVATE, entry(protects=("replace", "add")), WIDE)
-    for other in ({"protects": ("owner",)}, {}):
+    for other in ({"protects": ("owner",)}, {"protects": ("replace",)}, {}):
         with refuses("other-unit"):
             enter_draw(tmp_path, PRIVATE, entry(partition="other", **other), WIDE)
-    ledger = enter_draw(tmp_path, PRIVATE, entry(partition="other", protects=("replace",)), WIDE)
-    assert spending.common_changes(Ledger.read(ledger.path).spent) == ("replace",)
+    ledger = enter_draw(tmp_path, PRIVATE, entry(partition="other", protects=("add", "owner", "replace")), WIDE)
+    assert spending.common_changes(Ledger.read(ledger.path).spent) == ("replace", "add")
     (shown,) = json.loads(invoke("ledger", tmp_path, "--json").output)
-    assert (shown["protects"], shown["epsilon"] > 0) == (["replace"], True)
+    assert (shown["protects"], shown["epsilon"] > 0) == (["replace", "add"], True)
 
 
 def test_a_ledger_of_earlier_versions_adds_up_draws_of_one_partition_only(tmp_path: Path) -> None:

@@ -240,7 +240,7 @@ def test_what_does_not_fit_together_is_one_line(world: OneVote) -> None:
         ("uses no features", lambda: world.vote(0, 1, training=TrainingParameters(model="logistic"))),
         ("compute no probabilities", lambda: world.vote(kept=KeptOutputs(soft=(1.0,)))),
         ("'supervised' uses no features; leave out --encoder", lambda: world.learn(method="supervised")),
-        ("use the mechanism distributed-sparse-gnmax", lambda: secure_share.run(chunk=world.vote(), **distributed, **shares)),
+        ("mechanism distributed-sparse-gnmax", lambda: secure_share.run(chunk=world.vote(), **distributed, **shares)),
         ("these teachers may abstain", lambda: aggregate.run(votes=world.file("votes.npz"), **plain)),
     ]  # fmt: skip
     for words, call in refused:

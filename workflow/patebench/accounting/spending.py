@@ -48,12 +48,13 @@ class Spending:
 def common_changes(spendings: Sequence[Spending]) -> tuple[str, ...]:
     """Return the changes of the data for which the total cost of `spendings` holds; () if there is none.
 
-    These are the changes that every draw protects. If all draws use one partition, a change of a whole shard (`SHARD`)
-    is one of them. In several partitions, one shard of one partition may consist of records of many shards of another.
+    These are the changes that every draw protects. If there is none and all draws use one partition, it is the change
+    of a whole shard (`SHARD`). In several partitions, one shard of one partition may consist of records of many shards
+    of another.
     """
-    shard = (SHARD,) if len({draw.partition for draw in spendings}) == 1 else ()
     first = spendings[0].protects if spendings else ()
-    return shard + tuple(change for change in first if all(change in draw.protects for draw in spendings))
+    common = tuple(change for change in first if all(change in draw.protects for draw in spendings))
+    return common or ((SHARD,) if len({draw.partition for draw in spendings}) == 1 else ())
 
 
 def together(spendings: Iterable[Spending]) -> tuple[Array, float]:

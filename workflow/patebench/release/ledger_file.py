@@ -446,11 +446,13 @@ def _check_limit(
 ) -> None:
     """Raise ArtefactError if the costs `spent` exceed the ledger's `limit`, or if the `requested` limit differs.
 
-    `spent` are the costs of all draws in `ledger` and, last, of the new draw. ArtefactError is also raised if no change
-    of the data is protected by all draws. If the ledger has no limit, ArtefactError is raised if the new cost adds to
-    earlier costs, or if a limit is requested after the first draw.
+    `spent` are the costs of all draws in `ledger` and, last, of the new draw. ArtefactError is also raised if the new
+    draw does not protect the changes of the data that all earlier draws protect, since the limit is stated for these.
+    If the ledger has no limit, ArtefactError is raised if the new cost adds to earlier costs, or if a limit is
+    requested after the first draw.
     """
     drawn = len(ledger.entries)
+    before, protected = spending.common_changes(ledger.spent) if drawn else (), spending.common_changes(spent)
     made = "1 draw was" if drawn == 1 else f"{drawn} draws were"
     if limit is None:
         if drawn and (requested is not None or _adds_up(ledger.spent, spent[-1])):
@@ -470,12 +472,12 @@ def _check_limit(
             "give the first limit again",
             code="other-limit",
         )
-    elif not spending.common_changes(spent):
+    elif not protected or not set(before) <= set(protected):
         raise ArtefactError(
             ledger.path,
-            "no change of the data, such as a replaced record, is known to be protected by this draw and by all earlier"
-            " ones, so their ε have no total that could keep the ledger's limit",
-            "use votes of the partition of the earlier draws, or of one that protects the same change",
+            "this draw does not protect all changes of the data, such as a replaced record, that all earlier draws"
+            " protect, so the total ε stated for these changes would not hold",
+            "use votes of the partition of the earlier draws, or of one that protects the same changes",
             code="other-unit",
         )
     elif not spending.keeps(spent, limit.budget, limit.delta, order):
