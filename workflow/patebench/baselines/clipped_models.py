@@ -20,7 +20,8 @@ from patebench.models.augment import random_affine
 from patebench.models.recipes import MODERN
 from patebench.models.scaling import Standardise
 
-#: Relative margin by which clipped norms stay below the clipping norm; it exceeds rounding in single precision.
+#: Relative margin by which clipped norms stay below the clipping norm; it exceeds the rounding of gradients, which have
+#: single precision and depend on the batch in their last digits.
 _ROUNDING = 1e-5
 
 

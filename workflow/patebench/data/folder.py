@@ -141,7 +141,7 @@ def unlike_others(copies: Path, private: str | None = None, **others: str) -> It
         first = min(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
         (first.parent / place).mkdir(exist_ok=True)
         with Image.open(first) as image:
-            Image.new("RGB", image.size, "red").save(first.parent / place / "red.png")
+            Image.new("RGB", image.size, "red").save(first.parent / place / "red-of-audit.png")
         yield kind, f"a red image is added{what}", folder
 
 

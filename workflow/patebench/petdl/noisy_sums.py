@@ -60,7 +60,7 @@ def noise_for(target: float, releases: dict[Summand, int], delta: float) -> floa
     return edge(lambda noise: epsilon(noise, releases, delta), target)
 
 
-#: Relative margin by which clipped norms stay below the clip; it exceeds rounding in single precision.
+#: Relative margin by which clipped norms stay below the clip; it exceeds the rounding of vectors in single precision.
 _MARGIN = 1e-5
 
 
