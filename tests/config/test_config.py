@@ -237,7 +237,7 @@ def test_a_budget_is_for_mechanisms_that_can_keep_it() -> None:
         validate(settings | {"experiments": {"demo": {**settings["experiments"]["demo"], "students": []}}})
 
 
-@pytest.mark.parametrize("method", ["nearest-label", "table-spreading"])
+@pytest.mark.parametrize("method", ["cluster-consistency", "table-spreading"])
 def test_a_student_of_a_private_classifier_has_labels_alone(method: str) -> None:
     settings: tuple[tuple[type[Parameters], dict[str, Any]], ...] = (
         (DpsgdParameters, {"form": "linear", "epsilon": 1, "delta": 1e-5}),
@@ -245,7 +245,8 @@ def test_a_student_of_a_private_classifier_has_labels_alone(method: str) -> None
         (PrivateKnnParameters, KNN | {"delta": 1e-5}),
     )
     for parameters, given in settings:
-        parameters.checked(given | {"student": "label-spreading"}, "model")
+        for able in ("label-spreading", "nearest-label"):
+            parameters.checked(given | {"student": able}, "model")
         with refuses("value", "model.student"):
             parameters.checked(given | {"student": method}, "model")
 

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
 from patebench.core.fields import Parameters, Text, Whole, blamed_on_key, known_to, mistake
 from patebench.models import MODELS, RECIPES, on_features, on_queries
-from patebench.students import STUDENTS, needs_features, refuse_choice
+from patebench.students import STUDENTS, reads_table, refuse_choice
 
 #: Function that maps samples (samples, …) to public features (samples, features). Similar samples have similar
 #: features.
@@ -90,10 +90,10 @@ def _check_student_model(model: str, info: ValidationInfo) -> str:
 
 
 def _check_method_of_labels(method: str, info: ValidationInfo) -> str:
-    """Return the student method `method` if it needs only the pool and labels; otherwise raise an error."""
-    if not info.context and needs_features(method):
+    """Return the student method `method` if it needs no released table; otherwise raise an error."""
+    if not info.context and reads_table(method):
         raise mistake(
-            f"'{method}' needs released votes or features, but this student has only labels of the pool; use another"
+            f"'{method}' needs a released table of votes, but this student has only labels of the pool; use another"
             " method, such as label-spreading"
         )
     return method
