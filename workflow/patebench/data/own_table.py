@@ -154,11 +154,12 @@ def unlike_others(copies: Path, private: str, table: str, public: str | None = N
     frame = frame.map(plain_text).where(frame.notna(), None)
     share = declared.public_share or 0
     record = frame.index[~public_by_hash(frame, declared.owner, share)][0]
-    owners, fewer = frame.get(declared.owner), copies / f"fewer-records{path.suffix}"
-    left = frame.index != record if owners is None else owners != owners[record]
-    _write(frame[left], fewer, declared)
+    owners = frame.get(declared.owner)
     if owners is not None or not share:
+        left = frame.index != record if owners is None else owners != owners[record]
         others = "is removed" if owners is None else "and all others of its owner are removed"
+        fewer = copies / f"fewer-records{path.suffix}"
+        _write(frame[left], fewer, declared)
         yield "fewer records", f"record {record + 1} of {path} {others}", fewer
     for name, feature in expanded(declared, frame, path).features.items():
         rare = 10**6 if feature.number else "1000-01-01" if feature.date else "a value of its own"
