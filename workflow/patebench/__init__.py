@@ -76,7 +76,10 @@ else:
         return sorted({*globals(), *__all__})
 
     class _Package(ModuleType):
-        """Module type whose functions, such as `audit`, are not replaced when a subpackage of this name is imported."""
+        """Module type of this package, which keeps the public function `audit` when the subpackage `audit` is imported.
+
+        Python would otherwise replace the function by the module of the subpackage, because both have the same name.
+        """
 
         def __setattr__(self, name: str, value: Any) -> None:
             if not (name in __all__ and isinstance(value, ModuleType)):

@@ -112,8 +112,8 @@ class Accountant(ABC):
 def valid_for_adaptive_queries(accountants: Sequence[Accountant]) -> list[Accountant]:
     """Return the accountants whose theorems also hold when earlier answers determine later queries.
 
-    The citation (`source`) of a data-dependent accountant gets a note: its bound treats the queries that were asked as
-    fixed beforehand.
+    A data-dependent ε is computed from the votes on the queries that were actually asked. The citation (`source`) of
+    each data-dependent accountant gets a note that says so.
     """
     note = "; along the queries that were put, as if they had been fixed beforehand"
     return [
@@ -201,10 +201,12 @@ def valid_for_discrete_noise(accountants: Sequence[Accountant]) -> list[Accounta
 
 
 def with_added(accountants: Sequence[Accountant], added: Sequence[Accountant]) -> list[Accountant]:
-    """Return copies of `accountants` whose fields `added` are set to the accountants in `added`, in the same order.
+    """Return copies of `accountants`; the field `added` of each copy is the corresponding accountant in `added`.
 
-    Each accountant in `added` uses the same theorem, for neighbours that add or remove a teacher's votes. Accountants
-    for discrete noise, which are stored in the field `discrete`, are paired in the same way.
+    Both lists contain accountants by the same theorems in the same order. Those in `added` are for neighbours that add
+    or remove a teacher's votes. The field `discrete` of an accountant may contain a further accountant, for discrete
+    noise. The field `added` of this further accountant is set to the `discrete` accountant of the corresponding entry
+    in `added`.
     """
     pairs = zip(accountants, added, strict=True)
     return [replace(one, added=other, discrete=_pair_discrete(one.discrete, other.discrete)) for one, other in pairs]

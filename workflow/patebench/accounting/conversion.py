@@ -35,9 +35,10 @@ def tight(orders: Array, curve: Array, delta: float) -> Array:
 
 
 def unclipped(how: Conversion, orders: Array, curve: Array, delta: float) -> Array:
-    """Return ε at `delta` per order by the conversion `how`, without replacing negative values by 0.
+    """Return ε at `delta` per order by the formula of the conversion `how`, even where it is negative.
 
-    So orders can be compared even where `convert` returns 0.
+    The function `tight` replaces negative values by 0. If it returns 0 at several orders, the negative values show
+    which of these orders is best.
     """
     if how is Conversion.CLASSIC:
         return classic(orders, curve, delta)

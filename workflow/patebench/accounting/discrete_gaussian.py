@@ -6,9 +6,14 @@ N_Z(σ²) has Pr[z] ∝ exp(−z²/2σ²) on the integers (Canonne, Kamath, Stei
     δ(ε) ≤ E_P (1 − e^{ε − L})⁺,  L = (N/2 + Y)/σ²,
 
 with L the privacy loss, P the distribution of the noise and Y the sum of N draws (Sommer, Meiser, Mohammadi 2019, Lemma
-5). Pr[Y = y] is bounded from above by one discrete Gaussian (Kairouz, Liu, Steinke 2021, Corollary 12), by a Fourier
-transform (`_losses_by_transform`) or by continuous noise (`_continuous_epsilon`). If these fail, the bound of Canonne,
-Kamath, Steinke 2020, Theorem 4, is used. All results are rounded up.
+5). The ε at which this bound is δ is computed in one of three ways:
+
+- For σ below about 2, a Fourier transform gives upper bounds on Pr[Y = y] (`_losses_by_transform`).
+- For larger σ, Y is nearly one discrete Gaussian of scale σ√N (Kairouz, Liu, Steinke 2021, Corollary 12).
+- For very large σ√N or several noise scales, Y is compared with continuous noise (`_continuous_epsilon`).
+
+The stated ε is the smaller of this ε and the ε by concentrated DP (Canonne, Kamath, Steinke 2020, Theorem 4). All
+results are rounded up.
 
 Several parties may share the noise. Let each of m parties add noise of scale σ_s to every count. Let d counts change,
 with an L2 distance of at most Δ. The release is then ½ε²-concentrated DP with ε = Δ/(√m·σ_s) + τ√d, and τ is the result
@@ -145,9 +150,10 @@ class _Losses:
     cells: int
 
     def least_epsilon(self) -> float:
-        """Return the least ε ≥ 0 for which the stored bounds imply (ε, δ)-DP of releasing all counts, rounded up.
+        """Return the least ε ≥ 0 for which the stored bounds show that releasing all counts is (ε, δ)-DP, rounded up.
 
-        Distributions are stored from a least noise sum on (`lowest`), whose privacy loss is the least possible result.
+        Noise sums below `lowest` are not stored. The result is therefore at least the privacy loss of the noise sum
+        `lowest`.
         """
         if self._delta_ratio(0) <= 1:
             return self._epsilon(0, 0.0)
@@ -241,9 +247,11 @@ def _tilted_distribution(sigma: float, centre: float) -> tuple[Array, Array, flo
 
 
 def _find_tilt(sigma: float, rate: float) -> float:
-    """Return the least c for which noise of scale `sigma` rarely reaches the mean of `_tilted_distribution(sigma, c)`.
+    """Return the least tilt c for which n plain draws reach the tilted mean with probability at most e^{−n·`rate`}.
 
-    By Chernoff's bound, the mean of n draws of the noise reaches this mean with probability at most e^{−n·`rate`}.
+    The tilted mean is the mean of `_tilted_distribution(sigma, c)`. Plain draws are discrete Gaussian noise of scale
+    `sigma`. They reach the tilted mean if their mean is at least as large. Chernoff's inequality bounds the probability
+    for any n.
     """
     log_sum = _tilted_distribution(sigma, 0.0)[2]
 
@@ -263,7 +271,10 @@ def _weights(log_weights: Array) -> Array:
 
 
 def _least_noise_sum(cells: int) -> int:
-    """Return the least noise sum of `cells` counts that matters for δ(ε) at ε ≥ 0: its privacy loss is just below 0."""
+    """Return the least noise sum of `cells` counts to store: the greatest one with a privacy loss below 0.
+
+    Smaller noise sums do not affect δ(ε) at ε ≥ 0.
+    """
     return -(cells // 2) - 1
 
 
@@ -314,9 +325,10 @@ def shared_counts_epsilon(sigma: float, shares: int, queries: int, delta: float)
     counts by one each in every query. If the mechanism counts only m votes of each teacher, pass m as `queries`.
 
     The result is the smaller of two bounds. The first is from the Rényi curve `shared_counts`. The second compares the
-    noise with one discrete Gaussian of scale σ per count, whose δ is δ°(ε). On the 2T changed counts, the probabilities
-    of the two kinds of noise differ by a factor from e^{−x} to e^x, with x = 2Tτ and τ the `share_difference`. So δ(ε)
-    ≤ e^x δ°(ε − 2x).
+    sum of `shares` draws with a single discrete Gaussian draw of scale σ per count. Let δ°(ε) be the δ of a release
+    with single draws. On the 2T changed counts, the probabilities of the two kinds of noise differ by a factor from
+    e^{−x} to e^x, with x = 2Tτ and τ the `share_difference`. So the δ of the release with sums is δ(ε) ≤ e^x
+    δ°(ε − 2x).
     """
     curve = queries * shared_counts(sigma, shares, conversion.ORDERS)
     limit = float(np.min(conversion.tight(conversion.ORDERS, curve, delta)))

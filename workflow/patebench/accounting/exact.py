@@ -135,8 +135,9 @@ def _round_outward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers)
 def _log_moments(log_p: Array, ratio: Array, linear: Array, exponents: Array) -> Array:
     """Return t·D_{t+1}(P ‖ Q) for each row and each t in `exponents` (rows × exponents).
 
-    It is ln(1 + Σ_j p_j (e^{t·r_j} − 1) + t·linear), where outcome j has the probability p_j = e^`log_p` and the
-    privacy loss r_j = `ratio` (rows × outcomes). `linear` (rows,) is Σ_j p_j (e^{−r_j} − 1).
+    The result is ln(1 + Σ_j p_j (e^{t·r_j} − 1) + t·linear), where outcome j has the probability p_j = e^`log_p` and
+    the privacy loss r_j = `ratio` (rows × outcomes). `linear` (rows,) is Σ_j p_j (e^{−r_j} − 1). This sum is 0 for
+    exact probabilities. For rounded ones, the summand t·linear ensures that rounding cannot make the result too small.
     """
     near = exponents * np.max(ratio, initial=0.0) <= _LARGE_EXPONENT
     result = np.empty((len(log_p), len(exponents)))

@@ -147,7 +147,9 @@ class OrderSearch:
 def _predict_index(how: Conversion, curve: Array, delta: float) -> int:
     """Predict the order with the least ε at `delta` by the conversion `how`; return its index in `ORDERS[::_EVERY]`.
 
-    `curve` contains the Rényi divergences at the orders `COARSE`, between which the prediction interpolates.
+    `curve` contains the Rényi divergences at the orders `COARSE`. Both grids have the same range, but `COARSE` has
+    wider steps. A parabola through the least ε at `COARSE` and its two neighbours predicts the minimum between these
+    orders.
     """
     epsilons = conversion.unclipped(how, COARSE, curve, delta)
     best = int(np.argmin(epsilons))
@@ -191,10 +193,11 @@ def _select_orders_between(forms: Array, delta: float) -> NDArray[np.bool_]:
 
 
 def _find_minima(forms: Array, delta: float) -> Iterator[tuple[int, int, Array]]:
-    """Yield a triple (i, j, ε) for each form, each conversion and the i-th number of queries T.
+    """Yield a triple (i, j, ε) for each combination of a form, a conversion and a number of queries T.
 
-    The array ε has one entry for each of `ORDERS`, of which the least is ε[j]. If this is 0 or ∞, there is no triple.
-    `forms` (2 forms × numbers T × `ORDERS`) contains the divergences (see `ExactDivergence`).
+    The index of T is i. The array ε contains the ε at each of `ORDERS`, and ε[j] is the least entry. Combinations with
+    a least entry of 0 or ∞ are left out. `forms` (2 forms × numbers T × `ORDERS`) contains the divergences (see
+    `ExactDivergence`).
     """
     for form in forms:
         for how in _CONVERSIONS:

@@ -66,12 +66,14 @@ class _Noise:
 def _bound_gaussian_tail(s: float, order: float, reach: float) -> tuple[float, float]:
     """Return two bounds on the contribution of Gaussian noise beyond `reach` to the divergence of one label.
 
-    Let D be the Rényi divergence of order α = `order`. The bounds are on the contribution to (e^{(α−1)D} − 1) /
-    (α(α−1)s²/2). One vote changes a count by `s`; `s` and `reach` are in noise scales.
+    Let D be the Rényi divergence of order α = `order` between the labels before and after one vote changes. The bounds
+    are on summands of e^{(α−1)D} − 1, in units of α(α−1)s²/2. One vote changes a count by `s`; `s` and `reach` are in
+    noise scales.
 
     Returns
     -------
-    Bound for outcomes that depend on one of the two changed counts, and bound for outcomes that depend on both counts.
+    Bound on the improbable outcomes if they depend on the noise of one of the two changed counts, and bound if they
+    depend on the noise of both.
     """
     tilt = (order - 1) * s
 

@@ -3,8 +3,9 @@
 The bounds are computed for cells, which are ranges of u and v (`label_tables.Cells`). u and v are the counts of classes
 a and b relative to the largest noisy count of all other classes (see `gaussian`). Z_a and Z_b are the noise of a and b.
 If a and b both beat all other classes, a wins where Z_a + u ≥ Z_b + v + κ. κ is 0 or 1, depending on the order of the
-classes. The supremum is over integers u, v and both values of κ. Let p(z) be the probability of the noise z, F the
-distribution function of the noise, and x the winner's score. The probabilities that a, b or neither wins are
+classes. The bound W(α) on the divergence of a label, which `accounting.label` defines, is here a supremum over integers
+u and v and over κ = 0 and 1. Let p(z) be the probability of the noise z, F the distribution function of the noise, and
+x the winner's score. The probabilities that a, b or neither wins are
 
     P_a(u, v; κ) = Σ_{x ≥ 0} p(x − u) F(x − v − κ),  P_b(u, v; κ) = P_a(v, u; 1 − κ),  P_o = F(−1 − u) F(−1 − v).
 
@@ -40,7 +41,8 @@ _FINE, LARGEST_SCALE = 60.0, 300.0
 class IntegerDistribution:
     """Distribution of noise Z on the integers from −reach to reach; larger values are taken to be impossible.
 
-    The fields `bend` and `steepest` bound H(x) = ln F(x + 1) − ln F(x), with F(x) = Pr[Z ≤ x].
+    Let F(x) = Pr[Z ≤ x], and let H(x) = ln F(x + 1) − ln F(x) be the increase of ln F in one step. H(x) is at most
+    `steepest`, and decreases by at most `bend` from x to x + 1.
     """
 
     p: Array  # Pr[Z = z] for z from −reach to reach
@@ -113,9 +115,17 @@ def laplace(scale: float) -> list[Cells]:
 def _cells(noise: IntegerDistribution, w: Array, t: Array, out: float, scale: float) -> list[Cells]:
     """Return bounds on the probabilities that class a, class b or neither wins, for both ways to break ties.
 
-    Cells are ranges of u and v, which `gaussian` defines. `w` are edges of cells in u + v. `t` are edges of cells in |u
-    − v|. Where u + v is below all `w`, cells are squares in u and v, with |u| and |v| up to `out`. Edges and `out` are
-    in units of `scale`.
+    The bounds are for cells of u and v, which `gaussian` defines. There are two kinds of cells:
+
+    - If u + v is at least `w[0]`, a cell is a range of u + v and a range of u − v.
+    - If u + v is below `w[0]`, a cell is a square: a range of u and an equally long range of v.
+
+    Parameters
+    ----------
+    w : edges of the ranges of u + v
+    t : edges of the ranges of u − v ≥ 0; ranges of u − v < 0 have the same edges with a minus sign
+    out : largest |u| and |v| in the squares
+    scale : noise scale; `w`, `t` and `out` are in units of it
     """
     rows, columns = (np.unique(np.round(edge * scale).astype(np.int64)) for edge in (w, both_signs(t)))
     columns = np.concatenate([[columns[0] - 1], columns, [columns[-1] + 2]])

@@ -6,9 +6,10 @@ does not increase with γ. Let g_q be the gap of query q, B a bound on the diver
 
     k(D) = the least k ≥ 0 with Σ_q G(g_q − 2k) > B.
 
-With probability p_k, k = k(D), the labels of all queries are released; otherwise none is released. p₀ is the failure
-probability. Let R ≥ B be a bound on the divergence of labels and decision together. p_{k+1} is the largest p that
-satisfies, with p′ = p_k and also with p and p′ exchanged,
+For k = k(D), the labels of all queries are released with probability p_k; otherwise no label is released. p₀ is the
+probability that labels are released although their divergence may exceed B. Let R ≥ B be a bound on the divergence of
+the decision and the labels together. From p_k, the next probability p_{k+1} is computed: it is the largest p for which
+the following inequality holds for p′ = p_k, and also holds after p and p′ are exchanged.
 
     ln( (1 − p)^α (1 − p′)^{1−α} + p^α p′^{1−α} e^{(α−1)B} ) / (α − 1)  ≤  R.                                        (*)
 
@@ -100,10 +101,11 @@ class Decision:
         return float(np.logaddexp(nothing, labels + paid)) + _ROUNDING * (sizes + 1)
 
     def curve(self, k: int | None, labels: Array, orders: Array) -> Array:
-        """Return the Rényi divergence (… × orders) of the decision and, if released, the labels together.
+        """Return the Rényi divergence (… × orders) of the release, which consists of the decision and any labels.
 
-        `labels` (… × orders) is the divergence of the labels alone. `k` is the result of `steps` for the votes; on a
-        neighbour, it differs by at most 1. The divergence is the maximum over these neighbours and both directions.
+        `labels` (… × orders) is the divergence of the labels alone. `k` is the result of `steps` for the votes. For a
+        neighbour, the result of `steps` is k − 1, k or k + 1, or None if `k` is None. The returned divergence is the
+        maximum over these cases and both directions.
         """
         near = {k} if k is None else {max(k - 1, 0), k, k + 1}
         pairs = [(self.probability(k), self.probability(other)) for other in near]

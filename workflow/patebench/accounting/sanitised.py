@@ -10,9 +10,11 @@ noise, rounded to a grid and clipped to the range from 0 to the worst-case bound
 - N is a draw of discrete Gaussian noise of scale σs.
 - z is the normal quantile that a standard normal variable exceeds with probability δ′.
 
-Before clipping, f̂ < f + S with probability at most δ′. The shift and the noise scale depend on the votes too. `cost`
-bounds the Rényi divergence of releasing f̂, including this dependence. The cost stated in Scalable PATE for continuous
-noise is not used: for small σ and 2αβ near 1, it is below the divergence that it should bound (the tests show a case).
+f bounds the Rényi divergence in one direction only. In the other direction, the bound is f of the neighbouring votes,
+which is at most f + S. So f̂ should be at least f + S. Before clipping, f̂ is smaller with probability at most δ′. The
+shift and the noise scale depend on the votes too. `cost` bounds the Rényi divergence of releasing f̂, including this
+dependence. The cost stated in Scalable PATE for continuous noise is not used: for small σ and 2αβ near 1, it is below
+the divergence that it should bound (the tests show a case).
 The stated ε covers the labels and one number f̂; publishing several such numbers costs more.
 Proof: docs/explanation/proofs-noise.md, "Sanitised bounds".
 """
@@ -368,7 +370,8 @@ class OptimisedAccountant(_ReleasingAccountant):
     """Accountant of sanitised bounds whose noise parameters are optimised for the real votes, as in Scalable PATE.
 
     It computes ε from the median of the noisy bound, without drawing noise. The parameters and the median depend on the
-    votes, so this ε must not be published. It shows how far better parameters could reduce ε.
+    votes, so this ε must not be published. It is only compared with the ε of `SanitisedAccountant`, whose parameters do
+    not depend on the votes.
     """
 
     def _design_and_draw(self, queries: Sequence[int], delta: float) -> list[tuple[Design, float]]:

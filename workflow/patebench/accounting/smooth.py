@@ -9,12 +9,12 @@ satisfy two conditions, which both theorems of PATE do:
     votes, and φ(x) = Pr[Z > x] for a Z with symmetric log-concave density.
 (2) h does not decrease in q.
 
-A value of q is expressed as an *even gap* g: the lead at which a histogram has this q if the plurality leads all other
-classes by g votes. h(g) is h at this q. Let g be the even gap of the smaller q of two adjacent histograms. Then h
-differs between the two histograms by at most W(g) = h(g−2) − h(g). U_i(d) is the largest W over the even gaps that
-counts within d votes of those of query i can have. So Σ_i U_i(d) bounds the local sensitivity within d votes per query,
-and S(D) = max_d e^{−βd} Σ_i U_i(d) is β-smooth. Every U_i(d) includes a small multiple of the data-independent bound,
-which covers rounding.
+In a histogram whose plurality leads every other class by the same number g of votes, q depends only on g. So every
+value of q corresponds to a number g, its *even gap*, and h(g) is written for h(q). Two adjacent histograms differ in
+one vote. Their values of h differ by at most W(g) = h(g−2) − h(g), where g is the even gap of the smaller q. U_i(d) is
+an upper bound on W(g) for all adjacent pairs with at least one histogram within d votes of the counts of query i. So
+Σ_i U_i(d) bounds the local sensitivity within d votes per query, and S(D) = max_d e^{−βd} Σ_i U_i(d) is β-smooth. Every
+U_i(d) includes a small multiple of the data-independent bound, which covers rounding.
 Proof: docs/explanation/proofs-noise.md, "Smooth sensitivity".
 """
 
@@ -135,15 +135,19 @@ def smooth(local: Array, beta: Array | float) -> Array:
 
 
 def _bound_positions(steps: Steps, ordered: Counts, distances: NDArray[np.intp]) -> tuple[Array, Array]:
-    """Return the least and the greatest position in the table `steps`, two arrays (queries × distances).
+    """Return the range of positions in the table `steps` for adjacent histograms near the counts of each query.
 
-    Take any two adjacent histograms, at least one of them within d changed votes of the counts of the query. The
-    position (`Steps.position`) of the histogram with the smaller q is in the range between the two results.
+    The position of a pair of adjacent histograms is `Steps.position` of the one with the smaller q. For a distance d,
+    the range contains the positions of all pairs with at least one histogram within d changed votes of the counts.
 
     Parameters
     ----------
     ordered : (queries, classes) counts in descending order
     distances : (distances,) numbers d of changed votes
+
+    Returns
+    -------
+    Least position and greatest position, (queries, distances) each.
     """
     tied = 2 * distances >= (ordered[:, :1] - ordered[:, 1:2])
     near = np.where(tied, 0.0, steps.position(_move_towards_tie(ordered, distances)))

@@ -55,9 +55,9 @@ def gaussian(threshold_sigma: float, test_sigma: float, queries: int, cutoff: in
     """Return a Rényi bound, at each order, on the sparse vector technique with Gaussian noise.
 
     Testing stops after `queries` scores, or earlier after `cutoff` failed tests. The threshold has noise of scale
-    `threshold_sigma`, and each score has noise of scale `test_sigma`. Each order uses the constants K and B of the
-    module with the smallest bound. The result is ∞ at orders α where the Rényi divergence of a single test is 300/(α −
-    1) or more.
+    `threshold_sigma`, and each score has noise of scale `test_sigma`. Several pairs of constants K and B are tried in
+    the theorem of this module. At each order, the pair with the smallest bound is used. The result is ∞ at orders α
+    where the Rényi divergence of a single test is 300/(α − 1) or more.
     """
     shift, result = 2 / test_sigma, np.full(orders.shape, np.inf)
     tried = orders * (orders - 1) * shift * shift / 2 < _LARGEST

@@ -1,9 +1,10 @@
 """Composition of several draws from the same private data, in Rényi divergences at fixed orders.
 
 A draw is one use of noise on private votes, such as labels, a round or a sanitised bound. Costs of draws from the same
-teachers add up (Mironov 2017, Proposition 1). Within a partition, the cost is the largest total of a single teacher
-(McSherry 2009, Theorem 4). Costs of several partitions add up for the changes of the data that alter at most one shard
-of each, and failure probabilities add to δ. The order of a budget is fixed beforehand, because later costs may depend
+teachers add up (Mironov 2017, Proposition 1). A partition divides the private records into shards, one per teacher.
+Within a partition, the cost is the largest total of a single teacher (McSherry 2009, Theorem 4). The costs of several
+partitions add up. Their sum holds for changes of the data that alter at most one shard in each partition. Failure
+probabilities add up too and count towards δ. The order of a budget is fixed beforehand, because later costs may depend
 on earlier draws (Feldman & Zrnic 2021, section 3). Proof: docs/explanation/proofs-composition.md, "Several draws".
 """
 
@@ -46,11 +47,11 @@ class Spending:
 
 
 def common_changes(spendings: Sequence[Spending]) -> tuple[str, ...]:
-    """Return the changes of the data for which the total cost of `spendings` holds; () if there is none.
+    """Return the changes of the data for which the total cost of `spendings` holds: those that every draw protects.
 
-    These are the changes that every draw protects. If there is none and all draws use one partition, it is the change
-    of a whole shard (`SHARD`). In several partitions, one shard of one partition may consist of records of many shards
-    of another.
+    If no change is protected by every draw, the result depends on the partitions. For draws from one partition, it is
+    (`SHARD`,), the change of a whole shard. For draws from several partitions it is (), because the records of a shard
+    may belong to many shards of another partition.
     """
     first = spendings[0].protects if spendings else ()
     common = tuple(change for change in first if all(change in draw.protects for draw in spendings))

@@ -107,8 +107,8 @@ def check_together(**inputs: Artefact | Sequence[Artefact] | None) -> None:
 
     Parameters
     ----------
-    inputs : an artefact or several artefacts by name; parents have the names in `LAYOUTS`, such as `pool`. None is
-        ignored.
+    inputs : one or several artefacts per name; None is ignored. To be compared as a parent, an input must have the name
+        under which other artefacts store its digest, such as `pool` (see `parents` in `LAYOUTS`).
     """
     artefacts = [
         (name, artefact)
@@ -245,8 +245,13 @@ def protects_labels_only(source: Artefact) -> bool:
 def check_pool_protection(pool: Artefact, partition: Artefact | None = None, *, labels_only: bool = False) -> None:
     """Raise ArtefactError if `pool` does not fit what the other inputs protect: whole samples, or only labels.
 
-    With label privacy, the pool consists of samples with private labels. Such a pool requires that `partition` protects
-    only labels or that `labels_only` is True. If `labels_only` is True, such a pool is required.
+    A pool made with `--protects labels` consists of private samples with protected labels. The error is raised in two
+    cases:
+
+    - `pool` was made with this option, but `partition` protects whole samples or is None, and `labels_only` is False.
+    - `pool` was made without this option, but `labels_only` is True.
+
+    `labels_only` is True if a method without a partition protects only labels.
     """
     drawn = (pool.meta["split"] or {}).get("protects") is not None
     if drawn and not (labels_only or (partition is not None and protects_labels_only(partition))):
@@ -360,9 +365,10 @@ class Selected:
 
     @classmethod
     def read(cls, paths: Sequence[Path], votes: Artefact) -> "Selected":
-        """Return the queries in the files `paths` (QUERIES, one per round in order), which must be queries of `votes`.
+        """Return the queries in the files `paths` (QUERIES), which contain one round each, first round first.
 
-        If `votes` were cast in rounds, `paths` must be the files of the last of these rounds.
+        Raises ArtefactError if `votes` lack one of these queries. `votes` may also contain earlier rounds, but the last
+        rounds in `votes` must be those of `paths`.
         """
         files = [read_arrays(path, QUERIES) for path in paths]
         for file in files:

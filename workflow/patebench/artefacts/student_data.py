@@ -25,8 +25,9 @@ def student_data(
 
     If a table of noisy counts was released, the most likely labels are decoded from this table. With the `features` of
     the pool, all queries are decoded jointly; if `features` is None, each query is decoded separately. Decoded labels
-    with a probability below 1/2 are left out, except in classes with fewer than three more probable labels. If
-    `whole_table` is True, no labels are decoded, and the result contains the table itself.
+    with a probability below 1/2 are left out. They are kept only in classes that have fewer than three labels with a
+    probability of 1/2 or more. If `whole_table` is True, no labels are decoded, and the result contains the table
+    itself.
     """
     check_together(pool=samples, labels=released, features=features)
     released_labels = released["labels"]
@@ -74,9 +75,13 @@ def student_data(
 def _noisy_table(released: Artefact, positions: NDArray[np.integer]) -> NoisyTable:
     """Return the released table of noisy counts, for a student that learns from the whole table.
 
-    `positions` (queries,) are the positions in the pool of the queries that the student uses. Raises ArtefactError
-    unless these are all queries of the table, records voted on their nearest queries in the whole pool, and the table
-    has noise and counts all votes of a record.
+    `positions` (queries,) are the positions in the pool of the queries that the student uses. ArtefactError is raised
+    unless all of the following hold:
+
+    - The table contains the votes of private records, without trained teachers, on the whole pool.
+    - `positions` are all queries of the table.
+    - The mechanism counts all votes of each record.
+    - The table has noise.
     """
     if "noisy_counts" not in released.arrays or "neighbours" not in released.meta or released.meta["rounds"]:
         raise ArtefactError(

@@ -69,18 +69,17 @@ class World:
 
         The record is drawn at random from shards with more than one record, if there are any. Three kinds differ:
 
-        - "owner gone": the record is drawn from shards with several owners.
-        - "outlier": if the smallest shard has at least two records fewer than the shard of the drawn record, a record
-          of the smallest shard is drawn instead.
-        - "outliers": the first record of the first teacher in the drawn record's chunk (teachers trained together)
-          is taken instead. If code shares data between teachers by mistake, it mostly shares the first teacher's.
+        - "owner gone" (all records of one owner are removed): the record is drawn from shards with several owners.
+        - "outlier" (one record gets extreme values): if the drawn record's shard is not among the smallest, a record of
+          the smallest shard is drawn instead. Sizes that differ by only one record count as equal.
+        - "outliers" (many records of one teacher get extreme values): teachers are trained in groups (chunks). The
+          first record of the first teacher in the drawn record's chunk is taken instead.
 
         Parameters
         ----------
-        repeat : number of the repetition, from 0. In repetition 0, only records of the rarest label are drawn, since
-            changing one most likely alters facts derived from private labels
-        shared : generator that draws the record. Pass it in the same state for each kind: most kinds then change the
-            same record, and the teachers on the unchanged data need no further training
+        repeat : number of the repetition, from 0. In repetition 0, only records of the rarest label are drawn
+        shared : generator that draws the record. If it has the same state for each kind, most kinds change the same
+            record
         own : generator that draws from the smallest shard, for the kind "outlier"
         """
         sizes = np.bincount(self.holders[self.holders >= 0])

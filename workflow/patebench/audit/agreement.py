@@ -1,10 +1,14 @@
-"""Tests of the outcomes of `release` against the probabilities that the mechanism states.
+"""Tests of a mechanism's outcomes against the probabilities that the mechanism states.
 
-A tally counts how often each outcome occurs in runs. A cell of a tally is an outcome or a group of outcomes. All tests
-are exact: if the stated probabilities are right, the count in each cell has a binomial distribution. An audit evaluates
-all tests of seeded releases together and, separately, all tests of release mode. p-values are multiplied by the number
-of cells that are tested together (Bonferroni). So each of the two groups of tests rejects a sound mechanism with
-probability at most `ALPHA`.
+A tally counts how often each outcome occurs in runs. A cell of a tally is an outcome or a group of outcomes. An audit
+has two groups of tests:
+
+- Runs with noise from a seed are compared with the stated probabilities. If these are right, the count in each cell has
+  a binomial distribution.
+- Runs with noise from the operating system (release mode) are compared with runs with noise from a seed.
+
+All tests are exact. In each group, p-values are multiplied by the number of cells in the group (Bonferroni). So each
+group rejects a sound mechanism with probability at most `ALPHA`.
 
 Measured: audits of up to 20 000 runs detect each planted fault (tests/audit/faults.py), by these tests or by a
 contradicted bound. 200 audits of sound mechanisms (15 mechanisms in turn, 2000 runs, different seeds) rejected none.
@@ -131,10 +135,11 @@ def disagreements(tallies: Iterable[Tally | TwoTallies]) -> list[str]:
 
 
 def tally_neighbours(where: str, outcomes: Outcomes, stated: Array) -> Iterator[Tally]:
-    """Yield tests that labels of one release are independent; the release answers the same query many times.
+    """Yield tests that labels at different positions of one release are independent; the release repeats one query.
 
-    Each test compares labels that are a fixed number of queries apart (the lag). The lags are those of `lags` and one
-    more, which `most_likely_lag` chooses on the first half of the release, to be tested on the second.
+    Each test compares labels that are a fixed number of queries apart, the lag. All lags that the function `lags`
+    returns are tested. One more lag is chosen by `most_likely_lag` on the first half of the release and tested on the
+    second half.
 
     Parameters
     ----------
