@@ -176,7 +176,11 @@ def count_repeats(outcomes: NDArray[Any], lag: int) -> NDArray[np.int64]:
 
 
 def repeat_names(lag: int) -> list[str]:
-    """Return names for messages of the two counts of `count_repeats`: equal and unequal labels `lag` queries apart."""
+    """Return names, for use in messages, of the two numbers that `count_repeats` returns.
+
+    The first is the number of labels equal to the label `lag` queries before, and the second is the number of other
+    labels.
+    """
     return [f"the same label as {lag} queries before", f"another label than {lag} queries before"]
 
 
@@ -186,9 +190,10 @@ def _tally_repeats(where: str, outcomes: Outcomes, lag: int, same: float) -> Tal
 
 
 def most_likely_lag(outcomes: Outcomes) -> int:
-    """Return the distance in queries at which the number of equal labels most significantly exceeds that by chance.
+    """Return the distance between queries, the lag, at which noise most likely repeats.
 
-    The distance is 0 for fewer than 4 labels. As it is chosen on `outcomes`, it must be tested on other labels.
+    At this lag, equal labels are most significantly more frequent than for independent noise. The result is 0 for fewer
+    than 4 labels. As the lag is chosen on `outcomes`, it must be tested on other labels.
     """
     n, names = len(outcomes), outcomes % _DISTINGUISHED
     total: Array = np.zeros(n // 2)

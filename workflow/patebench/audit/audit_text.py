@@ -97,9 +97,10 @@ def _sampled(sampled: Sampled) -> str:
 
 
 def _violated_elsewhere(finding: Finding) -> list[str]:
-    """Return [a sentence] on the most violated bound that is not about the worst pair, or [] if there is none.
+    """Return [a sentence] on the most violated bound for votes other than `finding.pair`, or [] if there is none.
 
-    Worst-case bounds are left out.
+    `finding.pair` contains the votes with the largest ε found. Worst-case bounds, which do not depend on votes, are
+    left out.
     """
     elsewhere = [
         stated

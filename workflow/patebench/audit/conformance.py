@@ -91,7 +91,10 @@ class Conformance(AuditSetting):
         return {name: self.mechanism.release(votes, self.streams(stream)) for name, votes in self._examples().items()}
 
     def _label_fault(self, name: str, labels: np.ndarray) -> str | None:
-        """Return a message if the `labels` of the votes `name` are not one class or −1 per query, else None."""
+        """Return a message if `labels` has the wrong shape or a label that is neither a class nor −1, else None.
+
+        `name` is the name of the votes in the message.
+        """
         low, high = np.min(labels), np.max(labels)
         if np.shape(labels) == (_QUERIES,) and low >= -1 and high < self.classes:
             return None
@@ -169,15 +172,20 @@ class Conformance(AuditSetting):
                 return False, f"`released` returns other labels of {name} votes than `release`; do not override it"
             if len(drawn) > 1 and self.mechanism.answering not in (Answering.AS_TABLE, Answering.BY_TEACHER):
                 return False, f"the audit does not cover the released {listing(sorted(set(drawn) - {'labels'}))}"
-            if fault := self._secret_noise_fault(name, votes, source):
+            if fault := self._plurality_fault(name, votes, source):
                 return False, fault
             bounds = self.mechanism.bounds(votes, [_QUERIES], self.delta, discrete=True)
             if not any(bound.kind is Kind.WORST_CASE for bound in bounds):
                 return False, "no worst-case bound is valid for discrete noise; set `discrete` of its accountant"
         return True, "drawn from the operating system's entropy, and bounded"
 
-    def _secret_noise_fault(self, name: str, votes: Votes, source: Source) -> str | None:
-        """Return a message if labels drawn from `source` are the plurality more or less often than stated, or None."""
+    def _plurality_fault(self, name: str, votes: Votes, source: Source) -> str | None:
+        """Return a message if labels equal the plurality too often or too rarely with noise from `source`, else None.
+
+        `source` is the operating system's entropy. The expected number follows from the probabilities that the
+        mechanism states. The result is None if the mechanism states none, or if its queries depend on each other.
+        `name` is the name of the votes in the message.
+        """
         log_p = self.mechanism.log_outcome_probabilities(votes) if self.mechanism.independent_queries else None
         if log_p is None:
             return None

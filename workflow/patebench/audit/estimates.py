@@ -79,7 +79,11 @@ def _nested_events(log_p: Array, log_p_neighbour: Array, multiplicity: Integers)
 
 
 def _bound_log_probabilities(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
-    """Return ln P, rounded down, and ln Q, rounded up, for the union of the `multiplicity` outcomes of each entry."""
+    """Return ln P, rounded down, and ln Q, rounded up, for each entry of the arrays.
+
+    An entry stands for `multiplicity` equally likely outcomes. P and Q are the total probabilities of these outcomes on
+    a data set D and on its neighbour D′. A single outcome has the log-probabilities `log_p` and `log_p_neighbour`.
+    """
     with np.errstate(divide="ignore"):
         times = np.log(multiplicity)
     lower = log_p * (1 + ERROR) - _ROUNDING + times
@@ -234,9 +238,9 @@ class Rates:
 
     The event's probabilities P on D and Q on D′ are bounded jointly. The count on D gives a z-score for each P, and the
     count on D′ a z-score for each Q. A pair (P, Q) is excluded if the sum of both, with weights √w and √(1 − w), is too
-    large (Stouffer et al. 1949). A small part of the failure probability 1 − `confidence` also bounds P and Q
-    separately (Clopper & Pearson 1934). Proof: docs/explanation/proofs-systems.md, "Two probabilities bounded
-    together".
+    large (Stouffer et al. 1949). In addition, P and Q are bounded separately (Clopper & Pearson 1934). These separate
+    bounds use a small part of the failure probability 1 − `confidence`. Proof: docs/explanation/proofs-systems.md, "Two
+    probabilities bounded together".
 
     Parameters
     ----------
@@ -264,9 +268,10 @@ class Rates:
 
         P and Q are the event's probabilities on D and on D′.
 
-        If `rate` < 1, the mechanism subsamples: a run on D uses the record that is missing in D′ only with probability
-        `rate`. The result is then the μ without subsampling. In the formula, P₁, the event's probability in runs that
-        use the record, replaces P. P₁ follows from P = rate·P₁ + (1 − rate)·Q. The bound is ∞ if P₁ would be 1 or more.
+        If `rate` < 1, the mechanism subsamples. D contains one record more than D′. Each run on D uses this record with
+        probability `rate`. The result is the μ of a mechanism that always uses the record. For this, P is replaced by
+        P₁, the event's probability in runs on D that use the record. P₁ follows from P = rate·P₁ + (1 − rate)·Q. The
+        bound is ∞ if P₁ would be 1 or more.
         """
         from scipy.special import ndtri
 
@@ -349,11 +354,11 @@ def expected_nested(likely: Array, rare: Array, runs: float, confidence: float) 
 def compose_nested(likely: Array, rare: Array, queries: int, delta: float) -> float:
     """Return a lower bound on the ε of `queries` independent queries at `delta`, from two nested events of each query.
 
-    A test decides between D and D′. It has the point (Q, P): the probabilities that it decides for D on D′ and on D.
-    The points of all tests form a convex set, which contains (0, 0), (1, 1) and one point for each event. A mechanism
-    with three outcomes has the convex hull of these four points as its set. It is a postprocessing of the release, also
-    under composition (Blackwell 1951; Dong, Roth, Su 2022, Theorem 2.10). So its ε is a lower bound on the ε of the
-    release.
+    The result is the ε of a mechanism with three outcomes: the smaller event, the rest of the larger event, and all
+    else. In this mechanism, the events have the probabilities `likely` on D and `rare` on D′. No test can distinguish D
+    and D′ better from its outcome than from the release. So the mechanism is a postprocessing of the release, also
+    under composition (Blackwell 1951; Dong, Roth, Su 2022, Theorem 2.10), and its ε is a lower bound on the ε of the
+    release. If one event alone gives a larger bound (`compose_event`), this bound is returned.
 
     Parameters
     ----------

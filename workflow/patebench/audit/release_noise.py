@@ -1,9 +1,10 @@
 """Audits of the noise of release mode, which is discrete and drawn from the operating system's entropy.
 
-Releases in release mode are compared with seeded releases. In seeded releases, discrete noise comes from a named random
-stream and from another sampler: geometric variables for Laplace noise, the inverse distribution function for Gaussian
-noise. Noise from the operating system cannot be reproduced, so it is only tested for agreement with seeded noise. The
-ε lower bound comes from events in seeded releases, so that the same command gives the same audit.
+Releases in release mode are compared with seeded releases. The noise of seeded releases has the same discrete
+distribution, but it is drawn with random numbers from a seed and by other code: Laplace noise from geometric variables,
+and Gaussian noise by the inverse distribution function. Noise from the operating system cannot be reproduced, so it is
+only tested for agreement with seeded noise. The ε lower bound comes from events in seeded releases, so that the same
+command gives the same audit.
 """
 
 import math
@@ -92,9 +93,9 @@ class ReleaseNoiseAudit(AuditSetting):
     """Audit of releases with discrete noise, for mechanisms that can add discrete noise."""
 
     def seeded(self, sampled: Sampled) -> Sampled:
-        """Return the sampled result for the event of `sampled`, counted in new releases with seeded discrete noise.
+        """Count the event of `sampled` again, in new releases with seeded discrete noise, and return the new result.
 
-        If `sampled` has no event, it is returned unchanged.
+        If no event was chosen (`sampled.event` is None), `sampled` is returned.
         """
         event = sampled.event
         if event is None:
@@ -113,8 +114,8 @@ class ReleaseNoiseAudit(AuditSetting):
         Parameters
         ----------
         pair : the audited pair of data sets D and D′
-        shapes : (histograms, classes) vote counts. The tests for repeated noise use the row, or D, on which two labels
-            are least likely to be equal by chance
+        shapes : (histograms, classes) vote counts. The test for repeated noise uses one of these rows or the counts on
+            D: those for which two labels with independent noise are equal least often
         agreements : votes on which teachers agree or tie, each tested in separate releases
         """
         shifted = relabel([pair])
@@ -165,8 +166,8 @@ class ReleaseNoiseAudit(AuditSetting):
         ----------
         pairs : number of queries → the audited pair
         shapes : (histograms, classes) vote counts; only the row on which labels are equal least often is tested
-        agreements : votes on which teachers agree or tie, each followed by a neighbour, which is not tested. They are
-            tested only in the longest of the short releases
+        agreements : list from `Search.agreements`: votes on which teachers agree or tie at even indices, and neighbours
+            of these votes at odd indices. Only the votes at even indices are tested, in releases of the largest length
         """
         tallies: list[TwoTallies] = []
         for queries in sorted({min(T, _TRANSCRIPT) for T in pairs}):
@@ -223,9 +224,9 @@ class ReleaseNoiseAudit(AuditSetting):
     def _least_certain(self, shapes: Counts, queries: int | None = None) -> NDArray[np.int64]:
         """Return the row of `shapes` (histograms, classes) for which a repeated query gives equal labels least often.
 
-        Repeated noise is easiest to detect there. If `queries` is None, all labels of one release, which repeats the
-        query, are compared. Otherwise the first labels of several releases are compared; each release repeats the query
-        `queries` times.
+        Repeated noise is easiest to detect there. The labels are drawn with seeded noise. If `queries` is None, they
+        are all labels of one release. If `queries` is a number, they are the first labels of several releases of this
+        many queries. The second form is for mechanisms whose queries depend on each other.
         """
         seeded = DiscreteNoise(self.streams(f"least certain/{queries}"))
 

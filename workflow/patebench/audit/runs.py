@@ -77,9 +77,9 @@ class AuditSetting:
         return np.stack([self.outcomes(votes, source) for _ in range(runs)])
 
     def stated_epsilon(self, pair: Pair, queries: int) -> float:
-        """Return a lower bound on the ε of `queries` independent queries with the votes of `pair`.
+        """Return the ε of `queries` independent queries, rounded down, from the mechanism's stated probabilities.
 
-        It is computed from the probabilities that the mechanism states or, if it states none, from those in `pair`.
+        All queries have the votes of `pair`. If the mechanism states no probabilities, those in `pair` are used.
         """
         here, there = (self.mechanism.outcome_probabilities(votes) for votes in pair.votes(1))
         if here is None or there is None:
@@ -182,15 +182,15 @@ class Event:
     Parameters
     ----------
     pair : the data sets D and D′
-    outcomes : elements of the set: labels or other observed values (see `view`); for tables of noisy counts, indices of
-        ranges of a weighted sum of the counts
+    outcomes : elements of the set, which are values of the quantity that `view` selects, such as labels. For tables of
+        noisy counts, a weighted sum of the counts is divided into ranges, and the elements are indices of ranges
     times : number of independent queries for which ε is bounded, each with the same event probabilities; 1 if the event
         is about a whole release
     weight : weight of the count on D, see `estimates.Rates`
     predicted : (expected ε lower bound, P − Q), where P and Q are the event's probabilities on D and D′
-    view : index of the observed value that the event is about. In a release of T > 1 queries, values 0 … T − 1 are the
-        labels of the queries, value T is the number of answered queries, and value T + 1 is an integer that encodes all
-        labels. For one query, the only value is 0, its label
+    view : index of the observed quantity that the event is about. In a release of T > 1 queries, quantities 0 … T − 1
+        are the labels of the queries, quantity T is the number of answered queries, and quantity T + 1 is an integer
+        that encodes all labels. For one query, the only quantity is 0, its label
     wider : outcomes of a second event that contains the first, or None
     """
 
@@ -223,9 +223,9 @@ class Sampled:
 
     Parameters
     ----------
-    rates : counts of the event
-    event : the event; None if two different random generators gave the same noise. Such noise can be subtracted, so ε
-        is ∞
+    rates : counts of the event; zeros if `event` is None
+    event : the event. It is None, and nothing is counted, if two different random generators gave the same noise. Such
+        noise can be subtracted, so ε is ∞
     wider : counts of a second event that contains the first, if there is one
     """
 
@@ -243,7 +243,10 @@ class Sampled:
 
     @cached_property
     def sure(self) -> float:
-        """Return the ε lower bound for comparison with stated bounds, which holds with probability `SURE` or more."""
+        """Return the ε lower bound with which stated bounds are compared.
+
+        It holds with probability 1 − 10⁻⁶ (`SURE`), or with the configured confidence if that is higher.
+        """
         return self._epsilon(max(self.rates.confidence, SURE))
 
     def _epsilon(self, confidence: float) -> float:
@@ -260,8 +263,9 @@ class Sampled:
 class Known:
     """Estimated probability of each outcome on one of two neighbouring data sets D and D′.
 
-    An event is chosen by its probability on D minus one standard error (`low`) and on D′ plus one (`high`). Otherwise
-    the choice would favour events that occurred too often on D by chance.
+    For the choice of an event, its probability on D is reduced by its standard error (`low`), and its probability on D′
+    is increased by its standard error (`high`). Otherwise the choice would favour events that occurred too often on D
+    by chance.
 
     Parameters
     ----------

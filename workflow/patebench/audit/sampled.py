@@ -120,8 +120,8 @@ class SampledAudit(AuditSetting):
     ) -> tuple[dict[int, Sampled], list[Tally]]:
         """Return the result from runs for each number of queries, and tests of the stated outcome probabilities.
 
-        The mechanism must answer queries independently. The tests use frequencies in runs, also of queries with the
-        vote counts `shapes` (histograms, classes).
+        The mechanism must answer queries independently. The tests compare the stated probabilities with frequencies in
+        runs on the votes of `pairs` and on the vote counts `shapes` (histograms, classes).
         """
         shifted = list(pairs) if self._local else relabel(pairs)
         # Many queries of one release are equivalent to many releases.
@@ -264,7 +264,8 @@ class SampledAudit(AuditSetting):
     def _audit_dependent(self, pairs: Sequence[Pair], queries: int) -> Sampled:
         """Return the result from runs for `queries` queries that depend on each other.
 
-        A run is one release of at most `_TRANSCRIPT` queries, in which an event occurs or not.
+        A run is one release, in which an event occurs or not. The release has `queries` queries, but at most
+        `_TRANSCRIPT`.
         """
         runs, length = max(200, self.runs // _SHARE), min(queries, _TRANSCRIPT)
         runs_per_pair, count = max(1, runs // 2 // len(pairs)), runs - runs // 2
@@ -286,9 +287,11 @@ class SampledAudit(AuditSetting):
         return Sampled(queries, self.delta, rates, best.pair, best)
 
     def _draw(self, pair: Pair, stream: str, runs: int, length: int) -> list[list[Outcomes]]:
-        """Return the values that `_views` gives for `runs` releases of `length` queries, on D and on D′ of `pair`.
+        """Draw `runs` releases of `length` queries on D and on D′ of `pair`; return the observed values of each one.
 
-        For each of D and D′, there is one array (runs,) per kind of value.
+        The values of a release are the label of each query, the number of answered queries, and a number that encodes
+        all labels. If `length` is 1, the only value is the label. For each of D and D′, there is one array (runs,) per
+        value.
         """
         return [
             _views(self.transcripts(votes, self.streams(f"{stream}/{side}"), runs), len(pair.counts))

@@ -4,9 +4,10 @@ D and D′ differ in the votes of one teacher: the teacher votes for other class
 on more queries than the mechanism counts. The event of the audit depends on one number per table, a weighted sum of the
 noisy counts. The weight of a cell is its true count on D minus its true count on D′.
 
-Votes with weights have other bounds, so they are audited separately. On D′, one teacher's vector of weights is negated,
-added to another class, or left out; in some pairs it is longer than the mechanism allows. If it is added to another
-class, the pair is also a test of the ε of a label whose sample is public.
+Votes with weights have other bounds, so they are audited separately. A record contributes a vector of weights to the
+counts of its label. On D′, one teacher's vectors are negated, moved to another label, or left out. In some pairs, the
+vectors are longer than the mechanism allows. If a vector moves to another label, D and D′ differ in a label only. This
+pair is also used to test ε under label differential privacy.
 
 In addition, residuals (released minus true counts) must have the stated noise distribution and be independent between
 cells and between releases.
@@ -248,10 +249,10 @@ class TableAudit(AuditSetting):
         return create(self.drawn_teachers, self.classes, self._limit_queries(queries), int(self.mechanism.k))
 
     def label_pairs(self, queries: int) -> list[VotePair]:
-        """Return the pairs in `vote_pairs` that differ in labels only, as votes on public samples.
+        """Return the pairs in `vote_pairs` that differ in labels only, to audit ε under label differential privacy.
 
-        The result is [] if no theorem covers a replaced label, and for votes without weights, where it changes as many
-        counts as a replaced record.
+        The votes in these pairs are marked as votes on public samples (`labels_only`). The result is [] for votes
+        without weights, and if the mechanism states no ε under label differential privacy.
         """
         if not (self.weighted and self.mechanism.labels):
             return []
@@ -408,8 +409,8 @@ class TableAudit(AuditSetting):
         """Return the differences of counts on D and on D′ that the audit tries to detect, each (queries, classes).
 
         The first is the difference of the counts that the mechanism should use, with its limit on the votes of each
-        teacher. The second is the difference if all votes are counted, which reveals a mechanism without this limit.
-        Only one is returned if both are equal or the other consists of zeros.
+        teacher. The second is the difference if all votes are counted, which reveals a mechanism without this limit. If
+        both are equal, only one is returned. If they are not equal, a difference of zeros is left out.
         """
         counted = self._difference(pair)
         every = (pair.here.counts - pair.there.counts) / pair.here.unit

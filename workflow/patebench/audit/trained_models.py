@@ -56,9 +56,9 @@ Train = Callable[[bool, float, int], Sequence[Array]]
 def audit_noise(train: Train, stated: float) -> Audited:
     """Audit `stated`, the stated ε of a training: test if noise changes the model.
 
-    The audited ε is ∞ if the model without noise equals models with very large noise, but not the model of the
-    neighbouring data set. Otherwise it is 0. `train` (see `Train`) must use the same batches and initial weights for
-    all models.
+    `train` (see `Train`) trains four models, all with the same batches and initial weights: one without noise, two with
+    very large noise, and one with very large noise on a neighbouring data set. The audited ε is ∞ if the first three
+    models are equal but the neighbour's model differs from them. Otherwise it is 0.
     """
     plain, noisy, again = (train(True, noise, stream) for noise, stream in ((0.0, 0), (DROWNING, 0), (DROWNING, 1)))
     neighbour = train(False, DROWNING, 0)

@@ -77,7 +77,8 @@ class Finding:
     Parameters
     ----------
     queries : number of queries
-    pair, exact : the pair of data sets with the largest ε found, and this ε from the stated probabilities
+    pair : the pair of data sets for which the stated probabilities give the largest ε found
+    exact : this largest ε, rounded down
     sampled : the result of the sampled audit
     stated : the stated bounds with their verdicts
     discrete : the result of runs with seeded discrete noise, if the mechanism has a discrete form
@@ -109,7 +110,7 @@ class Audit(AuditSetting):
 
     @property
     def violated(self) -> bool:
-        """Return True if a stated bound or claim is violated or releases disagree with stated probabilities."""
+        """Return True if there are `disagreements` or the verdict on any stated bound is "violated" or "disagrees"."""
         verdicts = {stated.verdict for finding in self.findings for stated in finding.stated}
         return bool(self.disagreements or verdicts & {Verdict.VIOLATED, Verdict.DISAGREES})
 
@@ -381,7 +382,12 @@ def _sampled_to_json(sampled: Sampled) -> Mapping[str, Any]:
 
 
 def worst_verdict(finding: Finding) -> Verdict:
-    """Return the least favourable verdict on the bounds of `finding` except claims, or `VACUOUS` if there are none."""
+    """Return the least favourable verdict on the bounds of `finding` that are stated with a proof.
+
+    Bounds that a paper claims without an accepted proof (`Kind.CLAIMED`) are left out. The order of verdicts, least
+    favourable first, is violated, disagrees, holds, vacuous. The result is `VACUOUS` if `finding` has no bound with a
+    proof.
+    """
     verdicts = {stated.verdict for stated in finding.stated if stated.bound.kind is not Kind.CLAIMED}
     order = (Verdict.VIOLATED, Verdict.DISAGREES, Verdict.HOLDS, Verdict.VACUOUS)
     return next((verdict for verdict in order if verdict in verdicts), Verdict.VACUOUS)

@@ -58,10 +58,10 @@ class Pair:
     Parameters
     ----------
     counts : (classes,) vote counts on D
-    source, target : the only changed vote is for class `source` on D, and for class `target` on D′
+    source, target : the only vote on this query that changes is for class `source` on D, and for class `target` on D′
     log_p, log_p_neighbour : (outcomes,) log-probabilities of the outcomes on D and on D′
     multiplicity : (outcomes,) number of outcomes with each of these probabilities
-    words : description of the difference if D and D′ differ in more than one query, else ""
+    words : description of all differences if this pair is only the first of several queries that differ, else ""
     """
 
     counts: Counts
@@ -122,12 +122,13 @@ def repeated_votes(counts: Counts, queries: int, voted: NDArray[np.integer] | No
 
 
 class Agreement(NamedTuple):
-    """Vote counts of one query on which all teachers agree or two classes tie, or the same with one vote moved.
+    """Vote counts of one query on which all teachers agree or two classes tie, or a neighbour of such counts.
 
     Parameters
     ----------
     counts : (classes,) number of votes for each class
-    leading : number of leading classes, which come first: 1 if teachers agree, 2 for a tie (before a vote is moved)
+    leading : number of leading classes, which come first: 1 if teachers agree, 2 for a tie. A neighbour has the same
+        number as the counts from which one vote was moved
     """
 
     counts: Counts
@@ -201,8 +202,9 @@ class Search:
     def agreements(self) -> list[Agreement]:
         """Return vote counts on which all teachers agree or two classes tie, each followed by a neighbour.
 
-        Runs on these votes reveal noise that is wrong only where teachers agree or tie, provided that noise sometimes
-        changes the outcome. Therefore some are votes of few teachers, or ties with a small lead over the other classes.
+        Runs on these votes reveal noise that is wrong only where teachers agree or tie. The fault can show only if
+        noise sometimes changes the outcome. Therefore the result also contains votes of few teachers, and ties with a
+        small lead over the other classes. Under local privacy, the result is [].
         """
         if self.local:
             return []
@@ -224,8 +226,9 @@ class Search:
     def _most_revealing(self, agreements: Sequence[Agreement]) -> list[Agreement]:
         """Return the vote counts in `agreements` on which runs best reveal how often noise changes the outcome.
 
-        There is one for each of two outcomes: a class other than the leading classes wins, or the query is not
-        answered. Outcomes that are too rare on all votes are left out. If both are, the last vote counts are returned.
+        Noise changes the outcome in two ways: a class other than the leading classes wins, or the query is not
+        answered. For each way, the result contains the vote counts on which runs best measure its probability. A way
+        that is too rare on all vote counts is left out. If both ways are too rare, the last vote counts are returned.
         If the mechanism states no probabilities, the result is [].
         """
         known = [
@@ -359,7 +362,11 @@ class Search:
         return _keep_best(best)
 
     def _neighbours(self, histograms: Counts) -> Iterator[exact.Pairs]:
-        """Yield each row of `histograms` with each of its neighbours, and the first query's outcome distributions."""
+        """Yield each row of `histograms` with each of its neighbours, and the outcome distributions of both.
+
+        If queries depend on each other, the distributions are those of the first query in a release that repeats the
+        query `repeats` times.
+        """
         if self.mechanism.independent_queries:
             return self.mechanism.neighbours(histograms)
 
@@ -411,9 +418,10 @@ def _keep_best(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
 
 
 def _to_pair(histograms: Counts | None, pairs: exact.Pairs, row: int) -> Pair:
-    """Return row `row` of `pairs`, vote counts and one of their neighbours, as a `Pair`.
+    """Return the entry of `pairs` with index `row` as a `Pair`: vote counts on D, and the vote that is different on D′.
 
-    The vote counts are row `pairs.histogram[row]` of `histograms`, which is None for local privacy.
+    The vote counts on D are `histograms[pairs.histogram[row]]`. Under local privacy, `histograms` is None, and D and D′
+    consist of one vote each.
     """
     source, target = int(pairs.loses[row]), int(pairs.gains[row])
     if histograms is None:
@@ -434,10 +442,10 @@ def _distinct(histograms: Iterable[Sequence[int] | Counts]) -> Counts:
 
 
 def _shapes(teachers: int, classes: int, levels: Sequence[int]) -> Iterator[list[int]]:
-    """Yield vote counts with ties, with small gaps between the largest counts, and with certain largest counts.
+    """Yield vote counts with ties, with small gaps between the largest counts, and with given largest counts.
 
-    These largest counts are evenly spaced from 1 to `teachers`, or differ by at most 1 from one of `levels`. `levels`
-    are parameters of the mechanism that may be thresholds.
+    The given largest counts are evenly spaced from 1 to `teachers`, or differ by at most 1 from one of `levels`.
+    `levels` are parameters of the mechanism that may be thresholds.
     """
     near = {level + step for level in levels for step in (-1, 0, 1)}
     tops = sorted({*near, *np.linspace(1, teachers, 12).astype(int).tolist()})

@@ -60,9 +60,10 @@ class LinearModel:
     """
 
     def __init__(self, features: Features, vectors: NDArray[Any], y: NDArray[np.integer], classes: int) -> None:
-        """Create the model for private samples with the features `vectors` and the labels `y` (samples,).
+        """Create the model for private samples with features `vectors` (samples, features) and labels `y` (samples,).
 
-        `features` computes the features of public samples; those of private samples are computed for each one alone.
+        The vector of a private sample must not depend on other samples. `features` is a function that computes features
+        of public samples, for which the model predicts classes.
         """
         self._features = features
         self._inputs = _with_bias(vectors)

@@ -6,8 +6,9 @@ Five statistics of the batches have a known distribution under Poisson sampling:
 - the variance of the batch sizes;
 - the variance of the number of draws per sample;
 - the number of joint draws: the samples are divided into pairs, and a joint draw is a batch that contains both samples
-  of a pair. Paired samples have the same history if possible, that is, were in the same batches until then;
-- the number of draws from the half of the samples whose last draws were the longest ago.
+  of a pair. After 1, 2, 4, 8, … batches, the samples are paired again, if possible with a sample that was in the same
+  batches so far;
+- the number of stale draws: draws from the half of the samples that have not been drawn for the longest time.
 
 The three numbers of draws are binomial, and their p-values are exact. The p-values of the two variances are upper
 bounds (Chernoff 1952). Derivation: docs/explanation/proofs-systems.md, "Tests of Poisson sampling".

@@ -19,7 +19,8 @@ _DIGITS = 6
 def as_json(result: Account | Calibration) -> str:
     """Return `result` as one JSON object in text form.
 
-    An ε below 10⁻¹², which may be a rounding error, is stated as 10⁻⁴.
+    An ε below 10⁻¹² may be a rounding error. The larger value 10⁻⁴ is stated instead, so that ε is not too small. Any
+    other ε is not changed.
     """
     content = result.to_json()
     for bound in (*content["bounds"], *filter(None, [content["released"]])):
@@ -66,9 +67,9 @@ def _setting(result: Account | Calibration) -> str:
 
 
 def _format_noise(result: Calibration, noise: float) -> str:
-    """Return `noise` as text, rounded down or up to `_DIGITS` digits such that ε does not exceed the target.
+    """Return `noise` as text with `_DIGITS` digits, rounded such that ε does not exceed the target of the calibration.
 
-    If both roundings exceed it, return all digits.
+    Rounding down is tried first, then rounding up. If ε exceeds the target for both, return all digits of `noise`.
     """
     step = 10.0 ** (math.floor(math.log10(noise)) + 1 - _DIGITS)
     for rounded in (math.floor(noise / step) * step, math.ceil(noise / step) * step):

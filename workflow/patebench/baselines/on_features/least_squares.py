@@ -109,11 +109,12 @@ def _fit_linear(noisy_sums: Array, noise: float, covariance: Array, scaling: Sca
 
 
 def _posterior_weights(sums: Array, variance: Array, records: float, noise: float) -> Array:
-    """Return the regression weights (axes, classes) under the prior and error variances that maximise the evidence.
+    """Return the regression weights (axes, classes), which are posterior means in Bayesian linear regression.
 
-    `sums` (axes, classes) are the noisy class sums along the principal axes, and `variance` (axes,) the mean squares of
-    the vectors along these axes. `records` is the number of records, and `noise` the standard deviation of the noise on
-    `sums`.
+    The prior variance and the error variance of this regression are chosen from a grid: those with the largest marginal
+    likelihood of `sums` (evidence). `sums` (axes, classes) are the noisy class sums along the principal axes, and
+    `variance` (axes,) the mean squares of the vectors along these axes. `records` is the number of records, and `noise`
+    the standard deviation of the noise on `sums`.
     """
     best: tuple[float, Any] = (-np.inf, None)
     signal, classes = records * variance, sums.shape[1]

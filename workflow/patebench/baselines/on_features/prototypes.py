@@ -7,10 +7,11 @@ so the number of records in a class is not needed.
 DPPL-Public: the exponential mechanism chooses public samples as prototypes of a class. The score of a public sample for
 a class is a sum over the private records of the class: their similarity to the sample, clipped and scaled to 0 … 1. The
 utility of K public samples is the smallest of their scores. The K samples are drawn together, with probability
-proportional to e^(η·utility) (DPPL-Public Top-K). If samples are ranked by score from rank 1, the best, then C(j − 1,
-K − 1) sets of K samples have their lowest-ranked sample at rank j. The lowest-ranked sample is therefore drawn first,
-with weight C(j − 1, K − 1)·e^(η·score) at rank j. The other K − 1 are drawn uniformly from the better ones. Proof:
-docs/explanation/proofs-systems.md, "Methods on public features".
+proportional to e^(η·utility) (DPPL-Public Top-K). Let samples be numbered by descending score, so that sample 1 is the
+best one. Sample j is the worst of a set if the other K − 1 samples are among the j − 1 better ones. There are
+C(j − 1, K − 1) sets of this kind, and all have the utility of sample j. So the worst sample of the set is drawn first:
+sample j with probability proportional to C(j − 1, K − 1)·e^(η·score). The other K − 1 samples are drawn uniformly from
+the better ones. Proof: docs/explanation/proofs-systems.md, "Methods on public features".
 """
 
 from dataclasses import dataclass
