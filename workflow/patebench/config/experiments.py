@@ -581,10 +581,10 @@ def _select_ensembles(where: str, teachers: Sequence[int] | None, ensembles: Seq
 
 
 def _check_protects(where: str, settings: EnsembleSettings, partition: PartitionParameters) -> None:
-    """Raise PatebenchError if `partition` cannot be used in a release.
+    """Raise PatebenchError if `partition` is not allowed in a release.
 
-    A release refuses strategies that protect neither a record nor an owner. It also refuses the option `every_class`,
-    because a run that stops for a missing class leaks which classes a shard lacks.
+    Two settings are refused. One is a strategy that protects neither a record nor an owner. The other is the option
+    `every_class`, which stops the run if a shard lacks a class. Such a stop leaks private data.
     """
     if not PARTITIONS.fact(partition.strategy, "protects"):
         # The strategy is a separate key if there are other settings.

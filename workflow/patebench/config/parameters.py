@@ -66,7 +66,11 @@ Strategy = Annotated[Text, known_to(STRATEGIES)]
 
 
 class ClassParameters(Parameters):
-    """Classes of a user's own data set; by default they are read from the public samples, never from private ones."""
+    """Number or names of the classes of a user's own data set; both keys are optional.
+
+    By default, the classes are read from public samples or, for a table, from its public declaration. Private samples
+    never determine them.
+    """
 
     classes: Whole | None = Field(
         None,
@@ -94,12 +98,15 @@ class ClassParameters(Parameters):
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """Return the declared names of all classes; None if neither `classes` nor `class_names` is given."""
+        """Return the names of all classes; None if neither `classes` nor `class_names` is given.
+
+        If the number `classes` is given, the names are "0", "1", and so on. Otherwise, they are `class_names`.
+        """
         return self.class_names if self.classes is None else tuple(map(str, range(self.classes)))
 
 
 class SplitParameters(Parameters):
-    """Pool and test set of an experiment: sizes, encoder of the pool's features, shift of the pool, unit of privacy."""
+    """Pool and test set of an experiment: their sizes, encoder and distribution shift of the pool, unit of privacy."""
 
     pool: Whole = Field(ge=1, description="Number of public samples in the pool, which are the possible queries.")
     test: Whole | None = Field(
@@ -128,8 +135,11 @@ class SplitParameters(Parameters):
     )
 
     @model_validator(mode="after")
-    def _declare_own_encoder(self, info: ValidationInfo) -> Self:
-        """Check that the key `encoder_data` is given for the user's own encoder, and not for a built-in one."""
+    def _check_encoder_data(self, info: ValidationInfo) -> Self:
+        """Check that `encoder_data`, the public training data of an encoder, is given for a user's own encoder.
+
+        For a built-in encoder, these data are known, so `encoder_data` is an error.
+        """
         # Parameters of a stored result (with a context) are not checked.
         if info.context or (self.encoder is not None and self.encoder not in ENCODERS) == (
             self.encoder_data is not None
@@ -203,7 +213,10 @@ class PartitionParameters(Parameters):
 
 
 class ImportParameters(Parameters):
-    """Name and classes of votes that are read from a file, in place of votes of trained teachers."""
+    """Parameters of imported votes, which are read from a file instead of cast by trained teachers.
+
+    The name identifies the votes in paths and tables.
+    """
 
     name: Annotated[Text, AfterValidator(plain_name)] = Field(description="Name of the votes in paths and tables.")
     classes: Whole | None = Field(
@@ -373,7 +386,10 @@ class StudentParameters(StudentConfig):
 
 
 class SelectionParameters(Parameters):
-    """Strategy and number of the queries that are selected at once, for a round or before any teacher votes."""
+    """Strategy that selects queries, and number of queries that it selects.
+
+    Queries are selected either once, before any teacher votes, or in each round of active learning.
+    """
 
     strategy: Strategy = Field(description="Name of the selection strategy in the registry of strategies.")
     queries: Whole = Field(ge=1, description="Number of queries selected in this round.")
@@ -384,7 +400,10 @@ class SelectionParameters(Parameters):
 
 
 class DistilParameters(LearnerParameters):
-    """Networks trained on labels and on the teachers' probabilities, without privacy, to compare the two targets."""
+    """Parameters of non-private networks that compare two training targets: labels and the teachers' probabilities.
+
+    Each network is trained on one of the two targets.
+    """
 
     samples: OneOrMore[PositiveWhole] = Field(
         description="Number of pool samples used for training; a list trains one network for each number.",
@@ -508,9 +527,10 @@ class PrivateKnnParameters(Parameters):
 
 
 class FeatureMethodParameters(Parameters):
-    """Parameters of a private classifier that `method` fits to features of private records, and of its student.
+    """Parameters of a private classifier, which `method` trains on features of private records.
 
-    The encoder that computes the features is public. Without a student, the classifier itself is tested.
+    A public encoder computes the features. If `student` is given, a student learns from the classifier's labels of the
+    pool. Otherwise, the classifier itself is tested.
     """
 
     method: Annotated[Text, known_to(FEATURE_METHODS)] = Field(

@@ -1,8 +1,9 @@
-"""Plan the run of a configuration: the command options of every output file, and inputs that the path does not show.
+"""Plan the run of a configuration: the command options and some of the input files of every output file.
 
-The rules in `workflow/rules` define the graph of jobs. For each output file, a rule looks up two things in a `Run`: the
-options of its command, and inputs that do not follow from the file's path (the chunks of an ensemble, earlier rounds,
-the pool's features, and the results for `collect` and the report).
+The rules in `workflow/rules` define the graph of jobs. For each output file, a rule looks up two things in a `Run`. The
+first is the options of its command. The second is the input files whose paths cannot be derived from the path of the
+output file: the chunks of an ensemble, earlier rounds, the pool's features, and the results for `collect` and the
+report.
 """
 
 import os
@@ -52,22 +53,23 @@ class Run:
     options : output file → options of its command. For a rule with several outputs, the key is the first output.
     jobs : names of all jobs, such as `stage/folder`.
     chunks : folder of votes → ranges of teacher numbers, such as "0-24"; one job trains the teachers of one range.
-    selections : ensemble whose queries are selected before the teachers vote → list with the name of the folder of the
-        queries.
+    selections : ensemble → list with one name, that of the folder of its queries. Only ensembles whose queries are
+        selected before the teachers vote are included.
     uses_features : output files (votes, queries, students) whose jobs read the pool's features.
-    uses_encoder : output files (votes, students, models) whose jobs read the encoder of these features.
-    label_splits : splits whose pool consists of training samples, of which only the labels are private.
+    uses_encoder : output files (votes, students, models) whose jobs read the encoder of the pool's features.
+    label_splits : splits in which only labels are private. Their pools consist of training samples.
     own_files : data set, split or ensemble → the user's own files that its job reads: samples, an encoder, owners of
         samples, or imported votes.
     without_pool : ensembles with imported votes on unknown samples, which have no true labels.
-    audited_votes : audit of imported votes on unknown samples → list with the path of the votes, including `results`.
-        The audit reads the number of classes from this file, and other audits from the data set.
-    gathered : folder of votes → kind of result ("labels", "students" or "distilled") → folders of the results to
-        collect, as paths below the folder of votes. The innermost dict serves as an ordered set: its values are None.
+    audited_votes : audit → list with one path, that of imported votes on unknown samples, including `results`. The
+        audit reads the number of classes from this file. Audits that are not included read it from the data set.
+    gathered : folder of votes → kind of result ("labels", "students" or "distilled") → folders with results of this
+        kind, as paths below the folder of votes. For each folder of votes, one job collects all results in one file.
+        The folders of results are the keys of a dict, used as an ordered set; the values of this dict are None.
     records : kind of record, such as "audits" → files from which figures and tables are made.
-    contents : subject of figures and tables → set of pairs (data set with results on the subject, value). If the
-        subject is a setting, such as "pool", `value` is a value of this setting. For any other subject, such as
-        "students", it is None.
+    contents : subject of figures and tables → set of pairs (data set, value). A pair states that the data set has
+        results on the subject. If figures compare values of the subject, such as sizes of the pool for "pool", `value`
+        is one of them. For all other subjects, such as "students", it is None.
     copies : modified data set → built-in data set of which it is a copy.
     modes : path of a labels file, including `results` → "seeded" or "release".
     warnings : settings that are valid but probably not intended, each with the path of its key.
@@ -267,9 +269,10 @@ class Run:
                 self._add_votes(part.ensemble, part.name)
 
     def add_labels(self, labels: LabelSet, queries: Sequence[int], delta: float) -> None:
-        """Add the jobs of a label set and of its bounds on ε at `delta`, for each number of queries in `queries`.
+        """Add the jobs that make a label set, and the job that computes its bounds on ε at `delta`.
 
-        For a release and for rounds, there are only bounds for all queries.
+        There are bounds for each number of queries in `queries`. For a release or a round of active learning, `queries`
+        is ignored, and the bounds are for all queries of the label set.
         """
         self.add_ensemble(labels.ensemble)
         if labels.round:
@@ -418,8 +421,8 @@ class Run:
     def _add_collection(self, voters: str, kind: str = "", name: str = "") -> None:
         """Add the job that gathers, in one file, the results made from the votes in the folder `voters`.
 
-        The result of the kind `kind` ("labels", "students" or "distilled") in the folder `name` becomes one of them. If
-        `kind` is empty, no result is added.
+        If `kind` ("labels", "students" or "distilled") is given, the result of this kind in the folder `name` is added
+        to the results to gather.
         """
         kinds = self.gathered.setdefault(voters, {})
         below = name.removeprefix(voters).lstrip("/")

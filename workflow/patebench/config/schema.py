@@ -49,9 +49,10 @@ def page() -> str:
 
 
 def _simplified(part: Any) -> Any:
-    """Return `part`, a part of pydantic's JSON schema, in a simpler form for editors.
+    """Return `part`, a part of pydantic's JSON schema, without details that are useless in editors.
 
-    In place of a list of numbers, texts or bools, the result also accepts a single value.
+    Null values and titles are removed. Wherever the schema allows a list of numbers, texts or bools, the result also
+    allows a single number, text or bool.
     """
     if isinstance(part, list):
         return [_simplified(entry) for entry in part]

@@ -200,10 +200,10 @@ class EnsembleSettings(TrainingParameters, TeacherParameters):
 
     @property
     def training(self) -> TrainingParameters:
-        """Return the training parameters alone.
+        """Return the parameters of the teachers' training, without the other settings of the ensembles.
 
-        The default recipe of ensembles is only for models that have recipes. For any other model, such as a random
-        forest, an omitted `recipe` is set to the default of `TrainingParameters`.
+        `recipe`, the training recipe of a network, has no effect on other models, such as a random forest. For these
+        models, an omitted `recipe` is set to the default of `TrainingParameters`, not to the default of this class.
         """
         training = super().training
         if "recipe" in self.model_fields_set or by_recipe(self.model):
@@ -226,7 +226,7 @@ class VotesSettings(ImportParameters):
 
 
 class _OfEnsembles(Parameters):
-    """Base class of settings for ensembles with a number of teachers in `teachers`, by default for all ensembles."""
+    """Base class of settings that apply to some ensembles: those with a listed number of teachers, by default all."""
 
     teachers: OneOrMore[PositiveWhole] | None = Field(
         None, description="Ensembles to use, by their number of teachers; all by default."
@@ -260,7 +260,7 @@ class RoundsSettings(_OfEnsembles, StudentParameters):
 
 
 class DistilSettings(_OfEnsembles, DistilParameters):
-    """Networks trained on labels and on the teachers' probabilities, to compare the two targets."""
+    """Non-private networks that compare two training targets: labels and the teachers' probabilities."""
 
 
 def _with_lists(model: type[Parameters], *lists: str) -> type[Parameters]:

@@ -58,7 +58,8 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
     Raises
     ------
     PatebenchError
-        For the first mistake. All missing files are reported together; so are all settings that do not match the data.
+        If a setting is invalid; the error states the first invalid setting. There are two exceptions: one error states
+        all missing files, and one error states all settings that do not match the data.
     """
     _check_registries()
     settings = ConfigSettings.checked(written)
@@ -107,9 +108,11 @@ def _check_registries() -> None:
 
 
 def _check_names(settings: ConfigSettings, *, listed: bool) -> None:
-    """Raise PatebenchError if the name of a data set or of the run is taken, or a name in `only` is unknown.
+    """Raise PatebenchError if a name in the configuration is invalid, or if the results folder is not writable.
 
-    The results folder must also be writable. `listed` is True if the key `only` is a list rather than text with commas.
+    The user's data sets and the run need new names, which no built-in data set and no folder of results has. Names in
+    `only` must be names of experiments. `listed` is True if `only` is a list rather than text with commas. The error
+    for an unknown name in a list states its position.
     """
     for name in settings.datasets:
         if name in {*DATASETS, *RESERVED}:
@@ -127,7 +130,8 @@ def _check_names(settings: ConfigSettings, *, listed: bool) -> None:
 def _check_files(settings: ConfigSettings, chosen: Sequence[str]) -> None:
     """Raise PatebenchError if a file of a user's data set is missing.
 
-    Data sets that only experiments outside `chosen` use are not checked.
+    `chosen` are the experiments that run. The data sets of another experiment are checked only if a chosen experiment
+    uses them, too.
     """
     left_out = {each.dataset for name, each in settings.experiments.items() if name not in chosen}
     read = {settings.experiments[name].dataset for name in chosen}
@@ -226,7 +230,8 @@ def _check_ensembles(where: str, settings: EnsembleSettings, run: Run, data: Dat
     """Raise PatebenchError if the owners of records are missing or invalid, or the number of teachers does not fit.
 
     There may be at most as many teachers as private samples. If all records of an owner go to one teacher, there may be
-    at most as many teachers as owners. Add a warning to `run` if the partition ignores owners of several records.
+    at most as many teachers as owners. Add a warning to `run` if some owners have several records and the partition
+    ignores owners.
     """
     partition, people = settings.partition.chosen_in(run.mode, names_owners=data.names_owners), known.people
     by_owner = assigns_people(partition.strategy)

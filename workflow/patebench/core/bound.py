@@ -120,9 +120,9 @@ class Bound:
     label : heading of the accountant in tables; by default its name.
     variant : True if the accountant is shown only to compare it with a similar one.
     exact : True if the accountant computes the divergence for the teachers' votes exactly instead of bounding it.
-    add_or_remove : ε of the same theorem if one record is added or removed, or one teacher abstains on all queries,
-        instead of being replaced; the numbers of the other teachers stay.
-        None if the theorem has no such form, or if `adjacency` is not a replacement.
+    add_or_remove : ε of the same theorem if one record or teacher is added or removed instead of replaced. A removed
+        teacher abstains on all queries, and all other teachers keep their indices. None if the theorem has no such
+        form, or if `adjacency` is not a replacement.
     """
 
     epsilon: float

@@ -35,8 +35,8 @@ _LARGEST_TABLE = 2.0**22
 class Entropy:
     """Random source based on the operating system's entropy; mechanisms use it like a NumPy generator.
 
-    Every noise scale is rounded up by one unit in the last place, since the caller may have rounded it down, as in 1/γ.
-    So the noise is never smaller than the accountant assumes.
+    A scale that the caller computes in floating point may be slightly too small. Every noise scale is therefore rounded
+    up by one unit in the last place, so that the noise is never smaller than the accountant assumes.
     """
 
     def laplace(self, *, scale: float, size: Size) -> Integers:
@@ -95,9 +95,10 @@ class Entropy:
 class Rehearsal(Entropy):
     """Source of extreme constants instead of noise, to check all noise scales of a mechanism before it draws noise.
 
-    If `most` is True, every noise value is 2⁴⁰ and every uniform number is 0. Otherwise, every noise value is −2⁴⁰ (2⁴⁰
-    if exponential) and every uniform number is 1 − 2⁻⁵³. An integer from a range is always the smallest one. An invalid
-    scale raises the same error as in `Entropy`.
+    An invalid scale raises the same error as in `Entropy`. With `most` = True, all noise is 2⁴⁰. With `most` = False,
+    all noise is −2⁴⁰, except exponential noise, which is never negative and stays 2⁴⁰. Uniform numbers are at the ends
+    of their range: 0 with `most` = True, and 1 − 2⁻⁵³ with `most` = False. An integer from a range is always the
+    smallest one.
 
     Run the mechanism with both values of `most`, since a noisy value above or below a threshold may decide if further
     noise is drawn.
@@ -127,8 +128,8 @@ class Rehearsal(Entropy):
 def discrete_normal(source: Source, scale: float, size: Size) -> Integers:
     """Draw integers x of shape `size` with Pr[x] ∝ exp(−x²/(2·`scale`²)), the discrete Gaussian, from `source`.
 
-    Draws from `Entropy`, used for releases, are exact. A generator with a seed, used for experiments, inverts the
-    distribution function, whose values are sums with rounding errors of up to 1e-11.
+    If `source` is `Entropy`, as in releases, the draws are exact. If `source` is a generator with a seed, as in
+    experiments, their distribution function Pr[x ≤ k] has rounding errors of up to 1e-11.
     """
     if isinstance(source, Entropy):
         return source.normal(scale=scale, size=size)
@@ -207,7 +208,8 @@ def _rounded_up(scale: float) -> float:
 def _draw_with_opendp(make_measurement: Any, size: Size) -> Integers:
     """Draw integer noise of shape `size` with OpenDP.
 
-    `make_measurement` is a function from the domain of the mechanism's input to a mechanism that adds the noise.
+    `make_measurement` builds a mechanism of OpenDP that adds noise to a vector of 64-bit integers. Its argument is
+    OpenDP's description of such vectors, called a domain.
     """
     from opendp.domains import atom_domain, vector_domain
     from opendp.mod import enable_features

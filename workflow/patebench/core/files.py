@@ -73,8 +73,8 @@ class Layout:
     fields : name of each array → its requirements.
     meta : names of the entries of the metadata.
     parents : names of the entries that contain the digests of the artefacts from which this one was made.
-    older : advice in the error message if an entry of the metadata is missing, as in files of older versions.
-    again : advice in error messages without specific advice; by default to recreate the file.
+    older : advice to the user if an entry of the metadata is missing, usually because an older version wrote the file.
+    again : advice to the user on a faulty file if the error has no advice of its own; by default to recreate the file.
     """
 
     kind: str

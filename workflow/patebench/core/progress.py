@@ -17,7 +17,10 @@ _bars = 0
 
 
 class Report(Protocol):
-    """Callback for progress: `done` is the number of units done so far, `of` the total if it was unknown at first."""
+    """Callback for progress: `done` is the number of units done so far, and `of` is the total number of units.
+
+    `of` may be left out if the total was passed to `progress`.
+    """
 
     def __call__(self, done: int, of: int | None = None, /) -> None: ...
 

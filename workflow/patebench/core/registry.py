@@ -170,9 +170,9 @@ class Registry:
         return getattr(self.load(name), fact, default)
 
     def flag(self, fact: str, default: bool = False) -> Callable[[str], bool]:
-        """Return a function that returns the fact `fact` (a piece of metadata) of the entry of a given name, as a bool.
+        """Return a function from the name of an entry to its fact `fact` (a piece of metadata), as True or False.
 
-        If the entry lacks this fact, the function returns `default`. It raises the same errors as the method `fact`.
+        If an entry lacks this fact, the function returns `default`. It raises the same errors as the method `fact`.
         """
         return lambda name: bool(self.fact(name, fact, default))
 

@@ -59,7 +59,9 @@ def shell_words(options: Mapping[str, Any]) -> str:
 def check_passed_on(texts: Iterable[str]) -> None:
     """Raise PatebenchError for a path or value in `texts` that the shell of a cluster would change.
 
-    Snakemake puts text with a single quote in double quotes, in which the shell interprets characters such as `$`.
+    Such a text contains a single quote and, in addition, a dollar sign, a backtick, a double quote or a backslash.
+    Snakemake encloses text with a single quote in double quotes, and there the shell interprets the other four
+    characters.
     """
     for text in texts:
         if "'" in text and set(text) & set('$`"\\'):

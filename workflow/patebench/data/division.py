@@ -39,9 +39,8 @@ def order_by_content(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.intp]:
     """Return the positions (samples,) that sort samples by a hash of their content, independently of their labels.
 
     Use this order if only labels are private, since the order in which a loader returns samples may reveal labels.
-    `arrays` are the arrays of a data set. The hashed content is `arrays["images"]` if it exists, because `arrays["x"]`
-    then contains features, and otherwise `arrays["x"]`. Raises PatebenchError for identical samples, because their
-    order could depend on the labels.
+    `arrays` are the arrays of a data set. The hash is that of `arrays["images"]` if this array exists, otherwise of
+    `arrays["x"]`. Raises PatebenchError for identical samples, because their order could depend on the labels.
     """
     hashes = hash_samples(arrays.get("images", arrays["x"]))
     order = np.argsort(hashes, kind="stable")
@@ -99,9 +98,9 @@ def shift_images(x: NDArray[Any], shift: str | None) -> NDArray[Any]:
 class PublicSplit:
     """Positions of the samples in the pool and in the test set, as drawn by `divide`.
 
-    `test` are positions in the public data. `pool` are positions in the public data, or in the data with private labels
-    if only labels are private. `in_pool` is the number of public samples that cannot be in the test set because an
-    identical sample is in the pool.
+    `test` are positions in the public data. `pool` are positions in the public data, too. If only labels are private,
+    however, the pool consists of samples with private labels, and `pool` are positions among these samples. `in_pool`
+    is the number of public samples that cannot be in the test set because an identical sample is in the pool.
     """
 
     pool: NDArray[np.int64]

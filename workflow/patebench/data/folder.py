@@ -217,8 +217,8 @@ def _list_folder(folder: Path, notes: list[str]) -> list[_Image]:
 def _check_names(folder: Path, images: Sequence[_Image]) -> None:
     """Raise ArtefactError if two of the private `images` in `folder` have the same file name.
 
-    Names order the images and assign them to shards. A name of its own keeps an image in its place, and all others in
-    theirs, if its label changes.
+    File names determine the order of the images and their shards. If all names differ, a changed label changes neither
+    the order nor the shard of any image.
     """
     first: dict[str, _Image] = {}
     for image in images:

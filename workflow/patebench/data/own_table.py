@@ -106,9 +106,10 @@ def _select(part: LabelledSamples, mask: NDArray[np.bool_], path: Path, role: st
 
 
 def _in_order_of_content(part: LabelledSamples) -> LabelledSamples:
-    """Return the samples of `part` without row numbers, in an order that does not depend on their order in the file.
+    """Return the samples of `part` in an order that depends only on their content, and without their row numbers.
 
-    Their order in a file that is sorted by label would reveal the labels of private records between them.
+    `part` are the public records of a file that also contains private records. If the file is sorted by label, the row
+    numbers of two public records reveal the label of a private record between these two.
     """
     order = np.lexsort((part.y, hash_samples(part.x)))
     owners = None if part.owners is None else part.owners[order]
@@ -118,11 +119,11 @@ def _in_order_of_content(part: LabelledSamples) -> LabelledSamples:
 def _note_people(
     owners: NDArray[np.int64], is_in_both: NDArray[np.bool_], paths: Sequence[Path], declared: TableDeclaration
 ) -> str:
-    """Return a message on the number of private records that are left out because their owners have public records.
+    """Return a message on private records that are left out because their owners also have public records.
 
     `owners` (private records,) are the owners of the private records. `is_in_both` (private records,) is True for
-    records to leave out. The first of `paths` is the public file, the last one the private file. Raises ArtefactError
-    if `declared.people` is "refuse".
+    records to leave out. `paths` contains the public and the private file, or a single file that contains both parts.
+    Raises ArtefactError if `declared.people` is "refuse".
     """
     # Public records are never left out, since that would reveal who is in the private part.
     people, records = plural(len(np.unique(owners[is_in_both])), "person"), plural(int(is_in_both.sum()), "record")
@@ -141,10 +142,14 @@ def _note_people(
 def unlike_others(copies: Path, private: str, table: str, public: str | None = None) -> Iterator[tuple[str, str, Path]]:
     """Yield changed copies of the table `private`, to test that public outputs do not depend on private records.
 
-    The first copy lacks one private record or, with an owner column, all records of one owner. It is left out if a hash
-    of the position decides which records are public, since then only the replacement of a record is protected. In the
-    second copy, a private record contains values that occur in no other record. `patebench audit --adjacency` loads
-    each copy and compares the public outputs with those for the original table.
+    `patebench audit --adjacency` loads each copy and compares the public outputs with those for the original table.
+    There are two kinds of copies:
+
+    - "fewer records": one private record is missing or, with an owner column, all records of one owner.
+    - "new values": one private record contains values that occur in no other record.
+
+    There is no copy with fewer records if a hash of a record's position decides that it is public. In this case, ε
+    protects only the replacement of a record, since a missing record changes the positions of others.
 
     Yields tuples (kind of change, description, path of the copy). Copies are written to the folder `copies`.
     """
@@ -179,13 +184,16 @@ def _write(frame: "pd.DataFrame", path: Path, declared: TableDeclaration) -> Non
 
 
 def public_by_hash(frame: "pd.DataFrame", owner: str | None, share: float) -> NDArray[np.bool_]:
-    """Return a mask (records,) that is True for public records.
+    """Return a mask (records,) that is True for public records, selected by a hash.
 
-    `owner` is the column that identifies people. All records of about the fraction `share` of the people become public,
-    selected by a hash of the person, so adding or removing a record does not change the part of any other. If `owner`
-    is None, about the fraction `share` of the records becomes public, selected by a hash of the index of `frame`, the
-    position in the file. A hash of a record's values would reveal private labels: whoever knows the other values of a
-    record that is not public can exclude each label with which it would be public.
+    If `owner` is the name of a column, the hash is that of the record's owner. All records of about the fraction
+    `share` of the owners then become public, and adding or removing a record changes the part of no other record. If
+    `owner` is None, the hash is that of the record's position, the index of `frame`. About the fraction `share` of the
+    records then becomes public.
+
+    The values of a record are not hashed, since that would leak private labels. Suppose that someone knows all values
+    of a private record except its label. This person could compute the hash for each label, and exclude the labels for
+    which the record would be public.
     """
     names = frame.index.to_series() if owner is None else frame[owner]
     return hash_names(names.astype(object).map(plain_text).where(names.notna(), "")) < share * 2.0**63

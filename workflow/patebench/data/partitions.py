@@ -188,7 +188,8 @@ def skew(inputs: PartitionInputs) -> Assignment:
     Raises
     ------
     PatebenchError
-        If a label has too few samples for the teachers whose main label it is, or more than fit into all shards.
+        If a label has too few samples for the shards with this main label, or too many samples. These shards take a
+        fixed number of them, and the other shards may have no room for the rest.
     """
     if inputs.share is None or not 0 < inputs.share <= 1:
         raise PatebenchError(f"the share {inputs.share} is invalid for the partition 'skew'; give 0 < share ≤ 1")
@@ -327,8 +328,9 @@ def _swap_conflicts(
 ) -> NDArray[Any]:
     """Return a copy of `slots` (samples,) in which no sample has the main label of its teacher.
 
-    `slots` are the teachers of the samples, and `labels` (samples,) the samples' labels. `mains` (teachers,) are the
-    main labels of the teachers. A sample with the main label of its teacher swaps teachers with a random other sample.
+    `slots` are the teachers of the samples that remain after `skew` has given each shard its samples of the main label.
+    `labels` (samples,) are the labels of these samples, and `mains` (teachers,) the main labels of the teachers. A
+    sample with the main label of its teacher swaps teachers with a random other sample.
     """
     slots = slots.copy()
     for label in np.unique(labels):

@@ -1,1 +1,4 @@
-"""Compute labels and likelihoods from noisy tables and noisy reports, before a student learns from them."""
+"""Decode noisy releases: compute labels and likelihoods, from which a student then learns.
+
+Mechanisms release either a table of noisy counts, or reports, which are the teachers' perturbed votes.
+"""

@@ -1,12 +1,14 @@
 """Decode a table of noisy counts: estimate the labels of all queries jointly, with a random field as their prior.
 
-Each query represents a cluster of the pool. The prior is a Markov random field (Geman & Geman 1984):
+Each query represents a cluster of the pool. Two clusters have a nearness from 0 to 1, which is computed from public
+features (`QueryClusters.nearness`). The prior is a Markov random field (Geman & Geman 1984):
 
-    ln Pr[labels] = β Σ nearness(q, r)·[same label] − Σ_class (share of the pool − 1/classes)² / 2(ρ/classes)² − ln Z
+    ln Pr[labels] = β Σ_{q,r} nearness(q, r)·[same label] − Σ_c (share(c) − 1/classes)² / 2(ρ/classes)² − ln Z
 
-The first sum is over pairs of queries q, r. In the second sum, the share of the pool is that of all clusters with the
-label `class`. With weight β, the prior prefers equal labels for near clusters. It also prefers equal class shares, up
-to relative differences of about ρ. Several values of β and ρ are tried, and weighted by the likelihood of the table.
+The first sum is over pairs of queries q, r. It makes equal labels more probable for near clusters; β is its weight. The
+second sum is over classes c, and share(c) is the share of the pool in clusters with the label c. It makes equal class
+shares more probable, up to relative differences of about ρ. Several values of β and ρ are tried, and weighted by the
+likelihood of the table.
 
 A labeling is one label for each query. Labelings, the normaliser Z and the likelihood are estimated by sequential Monte
 Carlo (Del Moral, Doucet, Jasra 2006) with a fixed seed, so results are reproducible. Derivation:
@@ -28,13 +30,17 @@ _LABELINGS, _STEPS = 128, 24
 
 
 def read(log_likelihood: Array, clusters: QueryClusters) -> tuple[Integers, Array]:
-    """Return the most probable joint labels of all queries (queries,), and ln Pr[label | table] (queries, classes).
+    """Return jointly estimated labels (queries,), and ln Pr[label | table] for each query and class (queries, classes).
 
-    `log_likelihood` (queries, classes) is ln Pr[row of the table | label of the query]. `clusters` contains the sizes
-    and the nearness of the clusters that the queries represent. The prior of the labels has two parameters, β and ρ.
-    Pr[label | table] is a mean over all their tried values, weighted by the likelihood of the table. The joint labels
-    are the most probable ones found for the most likely β and ρ, so they may differ from the labels with the largest
-    Pr[label | table].
+    The prior of the labels has two parameters, β and ρ, each with several values. Pr[label | table] is a mean over all
+    pairs (β, ρ), weighted by the likelihood of the table. The labels of all queries together are the most probable ones
+    that sampling finds for the most likely pair (β, ρ). The label of a query may therefore differ from the label with
+    the largest Pr[label | table].
+
+    Parameters
+    ----------
+    log_likelihood : (queries, classes) ln Pr[row of the table | label of the query]
+    clusters : sizes and nearness of the clusters that the queries represent
     """
     rng = np.random.default_rng(0)
     prior = _Labelings(np.zeros_like(log_likelihood), clusters, rng).sample_field()
@@ -102,7 +108,7 @@ class _Labelings:
         return self.labels[first + log_p[first : first + _LABELINGS].argmax()]
 
     def _shares(self) -> Array:
-        """Return the share of the pool in query clusters with each label, for each labeling (labelings, classes)."""
+        """Return, for each labeling, the share of the pool in clusters with each label (labelings, classes)."""
         shares = np.zeros((len(self.rows), self.own.shape[1]))
         for q, size in enumerate(self.sizes):
             shares[self.rows, self.labels[:, q]] += size

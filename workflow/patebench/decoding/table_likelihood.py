@@ -1,10 +1,13 @@
 """Decode a released table of noisy counts into the probability that each class has the most votes of a query.
 
-The table is public, so decoding costs no privacy. A row can be decoded on its own: the probability of a class is
-Pr[class = argmax(row + noise)], with independent noise. If queries represent clusters of a public pool, all rows can be
-decoded jointly: `label_field.py` gives the prior of the labels, and this module the likelihood of each row. The number
-of votes per row and its distribution over classes ("shape") are estimated by empirical Bayes (Robbins 1956).
-Derivation: docs/explanation/proofs-systems.md, "Reading a noisy table".
+The table is public, so decoding costs no privacy. A row can be decoded on its own. With a uniform prior over counts,
+the counts before noise are distributed like the row plus new, independent noise. The probability of a class is
+therefore Pr[class = argmax(row + new noise)].
+
+If queries represent clusters of a public pool, all rows can be decoded jointly: `label_field.py` gives the prior of the
+labels, and this module the likelihood of each row. The number of votes per row and its distribution over classes
+("shape") are estimated by empirical Bayes (Robbins 1956). Derivation: docs/explanation/proofs-systems.md, "Reading a
+noisy table".
 """
 
 from collections.abc import Mapping, Sequence
@@ -109,9 +112,7 @@ _LEAST = -30.0
 def read(
     table: NDArray[np.number], facts: Mapping[str, Any], clusters: QueryClusters | None = None
 ) -> tuple[NDArray[np.int64], Array]:
-    """Return the likeliest labels (queries,), and ln Pr[class has most votes | table] (queries, classes), at least −30.
-
-    The label of a query estimates the class that had the most votes before noise was added.
+    """Estimate, for each query, the class that had the most votes before noise was added.
 
     Parameters
     ----------
@@ -121,6 +122,13 @@ def read(
     clusters
         Public facts on the clusters that the queries represent. If given, all rows are decoded jointly, even if the
         queries were selected in several rounds. If None, each row is decoded on its own.
+
+    Returns
+    -------
+    (queries,) int array
+        Estimated classes, used as labels.
+    (queries, classes) array
+        ln Pr[class had the most votes | table]. Values below −30 are replaced by −30.
 
     Raises
     ------
@@ -155,9 +163,10 @@ def noise_of(facts: Mapping[str, Any]) -> Noise:
 def hidden(labels: NDArray[np.integer], log_likelihood: Array) -> NDArray[np.bool_]:
     """Return a mask (queries,) that is True for labels to leave out, as they are more likely wrong than right.
 
-    `labels` (queries,) and `log_likelihood` (queries, classes) are the results of `read`. A label is left out if its
-    probability is below 1/2. If a class has fewer than 3 labels of probability 1/2 or more, all its labels are kept,
-    since doubtful labels help more than they harm in such a class.
+    `labels` (queries,) and `log_likelihood` (queries, classes) are the two results of `read`: labels, and ln Pr[class
+    had the most votes | table]. A label is left out if its probability is below 1/2. However, all labels of a class are
+    kept if fewer than 3 of them have a probability of 1/2 or more, since doubtful labels help more than they harm in
+    such a class.
     """
     doubtful = np.exp(log_likelihood[np.arange(len(labels)), labels]) < _HIDDEN
     sure_labels = np.bincount(labels[~doubtful], minlength=log_likelihood.shape[1])

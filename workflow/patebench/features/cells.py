@@ -4,17 +4,21 @@ Each query is a sample of the public pool. Its centre is the mean of the samples
 any other query (`centres`). Its cell contains the samples that are nearer to its centre than to any other centre.
 
 With the model `nearest-query`, a private record votes with its own label on the query of its cell, or on its several
-nearest queries. A teacher abstains on all queries for which it has no record. The cells do not depend on labels.
+nearest queries. A teacher's vote on a query is the most frequent label among the teacher's records that vote on this
+query. If there are no such records, the teacher abstains. The cells do not depend on labels.
 
 With the model `feature-votes`, a private record votes with its own label on all queries, with one weight per query
-(`Directions`). A weight is the similarity between the features of the record and of the query, minus the component that
-all queries share. The weights on q queries are computed in four steps:
+(`Directions`). A weight measures how similar the features of the record and of the query are. The weights on q queries
+are computed in four steps:
 
-1. The record's features are centred and projected on the first q − 1 principal axes of the pool.
+1. The pool's mean is subtracted from the record's features, and the result is projected on the first q − 1 principal
+   axes of the pool.
 2. The projection is scaled to a common length.
 3. A constant is appended. From this constant, the number of records per class can be computed.
-4. The q numbers are rotated so that each number belongs to one query (orthogonal Procrustes problem; Schönemann 1966).
-   Noise of equal variance in all directions is the same after a rotation, so the rotation loses no information.
+4. The q numbers are multiplied by an orthogonal matrix, which turns them into one weight per query. A record with the
+   features of a query should have a large weight on this query: the matrix maximises the sum of such weights over all
+   queries (orthogonal Procrustes problem; Schönemann 1966). Noise of equal variance in all directions is the same after
+   this rotation, so the rotation loses no information.
 """
 
 from collections.abc import Iterator
