@@ -113,10 +113,10 @@ class ScatteringGraphEncoder(GraphEncoder):
 def walked(vectors: NDArray[np.floating], neighbours: int) -> Array:
     """Smooth `vectors` (samples, features): return the mean vector at the end of random walks from each sample.
 
-    The means (samples, features) are scaled to unit length. In the graph of the walk, two samples are joined if one
-    is among the `neighbours` nearest neighbours of the other. The edge of samples i and j at distance d has the weight
-    exp(−d²/(rᵢrⱼ)), where rᵢ is the distance of i to the farthest of these neighbours (Zelnik-Manor & Perona 2004).
-    Sparse regions therefore stay connected.
+    The means (samples, features) are scaled to unit length. A walk has `STEPS` steps on a graph of the samples. Two
+    samples are joined if one is among the `neighbours` nearest neighbours of the other. The edge of samples i and j at
+    distance d has the weight exp(−d²/(rᵢrⱼ)), where rᵢ is the distance of sample i to the farthest of its `neighbours`
+    nearest neighbours (Zelnik-Manor & Perona 2004). Sparse regions therefore stay connected.
     """
     near = min(neighbours, len(vectors) - 1)
     distance, neighbour = NearestNeighbors(n_neighbors=near + 1).fit(vectors).kneighbors(vectors)

@@ -156,7 +156,8 @@ def _mirror(patches: Tensor, channels: int) -> Tensor:
 def _cluster_patches(patches: Tensor, channels: int) -> Tensor:
     """Cluster whitened `patches` (patches, inputs) by spherical k-means; return the centres (clusters, inputs).
 
-    A patch and its mirror image belong to the same cluster.
+    A patch and its mirror image belong to the same cluster. `channels` is the number of colour channels of a patch,
+    which is needed to mirror the patch.
     """
     units = F.normalize(patches, dim=1)
     clusters = units[torch.randperm(len(units))[:CLUSTERS]]

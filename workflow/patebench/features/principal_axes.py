@@ -43,7 +43,10 @@ class PrincipalAxes:
 
     @classmethod
     def learn(cls, numbers: Tensor) -> Self:
-        """Return the map learnt from `numbers` (samples, numbers) of the samples in a pool, in double precision."""
+        """Return the map learnt from `numbers` (samples, inputs), a row of inputs for each sample of a pool.
+
+        `numbers` is a tensor in double precision.
+        """
         mean, spread = numbers.mean(0).float(), numbers.std(0).clamp_min(1e-6).float()
         scaled = (numbers - mean) / spread
         few = len(scaled) < scaled.shape[1]  # the samples' products then have the same eigenvalues
@@ -58,8 +61,9 @@ class PrincipalAxes:
     def arrays(self, shape: tuple[int, ...], *others: Tensor) -> dict[str, NDArray[Any]]:
         """Return the arrays, by name, that an encoder with these axes stores in its file.
 
-        The array "weights" contains the numbers of `others`, further tensors of the encoder, and then those of `axes`.
-        The arrays "mean" and "spread" are those of this map. The array "shape" is `shape`, the shape of a sample.
+        The array "weights" contains the numbers of all tensors in `others`, followed by those of `axes`. `others` are
+        the further tensors of the encoder. The arrays "mean" and "spread" are those of this map. The array "shape" is
+        `shape`, the shape of a sample.
         """
         weights = torch.cat([part.reshape(-1) for part in (*others, self.axes)]).numpy()
         scaling = {"mean": self.mean.numpy(), "spread": self.spread.numpy()}
@@ -97,7 +101,7 @@ class AxesEncoder(Encoder):
     @classmethod
     @abstractmethod
     def outputs(cls, x: NDArray[Any], report: Report = silent) -> Tensor:
-        """Return the float32 numbers (samples, numbers) of samples `x` (samples, …) that the principal axes map."""
+        """Apply the fixed function to samples `x` (samples, …); return its float32 outputs (samples, numbers)."""
 
     @classmethod
     def outputs_alone(cls, x: NDArray[Any], report: Report = silent) -> NDArray[np.float32]:

@@ -1,7 +1,7 @@
 """Cluster the public pool: choose the number of clusters to query, and measure how large and how near they are.
 
-The function `choose` uses only the pool's features, the noise and the declared number of teachers (the number of
-private records may itself be private). So the choice is public and costs no privacy.
+The function `choose` uses only the pool's features, the noise and the number of teachers that the user declares. It
+does not count private records, because their number may be private. So the choice is public and costs no privacy.
 
 If each teacher has one vote, more clusters cost no privacy, but each cluster gets fewer votes. If a cluster's votes are
 not well above σ, the noise hides the label of the cluster. So `choose` returns the largest number of clusters for which
@@ -151,8 +151,9 @@ class QueryClusters:
     sizes : (queries,) share of the pool in each cluster
     nearness : (queries, queries) nearness of clusters A and B, from 0 to 1. It is the mean of two shares: of the
         samples of A whose second nearest cluster is B, and of the samples of B whose second nearest cluster is A
-    put : (queries,) share of the pool that each cluster had in the round in which teachers voted on its query. In later
-        rounds, new clusters take samples from earlier clusters. None means that the shares equal `sizes`
+    put : (queries,) share of the pool in each cluster at the time of the vote on its query. In the first round, the
+        pool is divided among the queries of this round only. Queries of later rounds take samples from these clusters,
+        so `sizes` differs from `put`. None means that `put` equals `sizes`
     """
 
     sizes: Array

@@ -72,8 +72,12 @@ class ScatteringEncoder(AxesEncoder):
 def scatter(image: Tensor) -> Tensor:
     """Return the scattering transform (channels, PATHS, height/4, width/4) of an `image` (channels, height, width).
 
-    A path is a sequence of filters before averaging. The order is: no filter; small wavelets by angle; large wavelets
-    by angle; and for each small wavelet, large wavelets by angle.
+    The second axis (PATHS) contains local averages of the following images, in this order:
+
+    1. the image itself
+    2. for each angle, the modulus of the image filtered by a small wavelet
+    3. for each angle, the modulus of the image filtered by a large wavelet
+    4. for each image of 2 and each angle, the modulus of this image filtered by a large wavelet
     """
     filters = _filters(*image.shape[1:])
     padded = F.pad(image, filters.padding, mode="reflect")[:, None]
@@ -133,10 +137,11 @@ def _gaussian(height: int, width: int, size: int, angle: float, frequency: float
 
 
 def _averaging_matrix(side: int, scale: int) -> Tensor:
-    """Return the matrix (side/4 − 2, side/scale) that averages a row of pixels with Gaussian weights.
+    """Return the matrix (side/4 − 2, side/scale) that computes Gaussian averages of a row of pixels.
 
-    The row had `side` pixels before it was subsampled by `scale`. Averages are at every fourth of these pixels, without
-    the first and last average.
+    `side` is the number of pixels of the full row. The matrix is for a row of which only every `scale`-th pixel is
+    left. Averages are centred at every fourth pixel of the full row. The first and the last average, which are in the
+    padding, are left out.
     """
     frequency = 2 * math.pi * torch.fft.fftfreq(side // scale, scale, dtype=torch.float64)
     rows = torch.fft.fft(torch.eye(side // scale, dtype=torch.float64), dim=0)

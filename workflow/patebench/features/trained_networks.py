@@ -137,8 +137,8 @@ class NetworkEncoder(AxesEncoder):
     def features_alone(self, x: NDArray[Any], report: Report = silent) -> NDArray[np.float64]:
         """Return the features (records, features) of private records `x`, each computed alone.
 
-        If the network fails for a record or its output is not finite, the features are the zero vector instead of an
-        error, since whether a stage stops must not depend on a private record.
+        If the network fails for a record or its output is not finite, the features of this record are the zero vector.
+        No error is raised, because an error would stop the program and thereby leak a fact about a private record.
         """
         self.check_shape(x)
         return in_batches(self._features_or_zero, x, report)

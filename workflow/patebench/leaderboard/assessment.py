@@ -1,9 +1,11 @@
 """Assess a leaderboard entry: compute its worst-case ε and its status, and list its problems.
 
 The worst-case ε is computed from the mechanism, its parameters and its number of queries or steps, never from the
-claim. A claimed ε below the worst case is `unproved`. A claimed ε below a lower bound on the true ε is `violated`. The
-lower bound is that of the entry's audit or, if the claim is about all votes, the exact ε of the worst pair of vote
-histograms that a search finds.
+claim. A claimed ε below the worst case is `unproved`. A claimed ε below a lower bound on the true ε is `violated`.
+
+A lower bound comes from the entry's audit, or from a search for the worst pair of adjacent vote histograms. The exact ε
+of this pair is a lower bound on the worst-case ε. The search is therefore left out if the entry claims a data-dependent
+ε. For a release without effective noise, the lower bound is ∞.
 """
 
 import math
@@ -258,8 +260,9 @@ def _usual_name(dataset: str) -> str:
 def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
     """Return `entry`, completed from its attached array, and the attached votes (None if the array contains labels).
 
-    An array of labels sets the number of queries in the entry. An array of votes sets the numbers of queries, teachers
-    and, for one round, votes per teacher. Raises PatebenchError if the entry contradicts its array.
+    An array of labels sets the number of queries in the entry. An array of votes sets the numbers of queries and of
+    teachers. If the entry has only one round, it also sets the number of votes per teacher. Raises PatebenchError if
+    the entry contradicts its array.
     """
     attachment, mechanism = entry.attachment, entry.mechanism
     assert attachment is not None
@@ -384,8 +387,10 @@ def _no_theorem(what: str, unit: Unit, change: Change) -> PatebenchError:
 def _check_all_votes_count(stated: VoteMechanism, unit: Unit, change: Change) -> None:
     """Raise PatebenchError unless the mechanism `stated` in an entry counts all votes of each teacher.
 
-    Which votes count may depend on a teacher's position. If a teacher is added or removed, later teachers move, so even
-    the bound for a replaced teacher does not hold.
+    The check is for entries whose ε protects a teacher that is added or removed. A mechanism that counts only some
+    votes may choose these by the teacher's position among all teachers. If a teacher is removed, later teachers get
+    other positions, and other votes of these teachers may count. No bound on ε covers this change. The error message
+    names `unit` and `change`.
     """
     cast = stated.votes_per_teacher or stated.queries
     counted = make_mechanism(stated.name, stated.parameters).most_participation(cast)
@@ -448,7 +453,10 @@ def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta
         return replace(bound, epsilon=epsilon_together(halved, delta), source=f"{bound.source}; sensitivity 2")
 
     def holds(epsilon: float) -> bool:
-        """Return True if group privacy proves (2 · `epsilon`, `delta`)-DP for a replaced record."""
+        """Return True if group privacy proves (2 · `epsilon`, `delta`)-DP for a replaced record.
+
+        A replaced record is one removed and one added record, so its ε is twice the ε of one such change.
+        """
         # Group privacy (Vadhan 2017, Lemma 2.2): (ε, part)-DP for one record implies (2ε, δ)-DP for two.
         part = delta / (1 + math.exp(min(epsilon, 700.0)))
         return part >= LEAST_DELTA and epsilon_together(kinds, part) <= epsilon
@@ -465,10 +473,13 @@ def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta
 def _accountant_steps(part: Steps, added: bool, records: int | None) -> SubsampledGaussian:
     """Return the training steps `part` of an entry as a subsampled Gaussian mechanism.
 
-    All steps of an epoch of shuffled batches become one step on all records. Its noise is divided by the L2 sensitivity
-    of an epoch, in units of the clipping norm: √5 if one record is `added` or removed, and 1 if it is replaced by zero.
-    `records`, the number of records if known, limits the number of batches per epoch. Other steps keep their noise,
-    rate and number.
+    With shuffled batches, each epoch counts as one step on all records. The noise of this step is the noise of `part`
+    divided by the L2 sensitivity of an epoch, in units of the clipping norm. If `added` is True (one record is added or
+    removed), this sensitivity is √5: one batch's sum changes by up to 2, and another by up to 1. If `added` is False
+    (one record is replaced by zero), the sensitivity is 1. `records`, the number of records if known, limits the number
+    of batches per epoch.
+
+    Steps with other sampling, or on all records, keep their noise, rate and number.
     """
     if part.sampling != "shuffled" or part.rate == 1:
         return SubsampledGaussian(part.noise, part.rate, part.steps)
@@ -522,8 +533,8 @@ def _lower_bound(entry: Entry) -> float | None:
 def _find_data_dependence(entry: Entry, votes: Votes | None) -> Iterator[Problem]:
     """Yield a problem if the ε that the entry states as worst case is probably data-dependent.
 
-    The caller checks that this ε is below the worst-case ε. A problem is yielded if this ε is not below the
-    data-dependent ε of `votes` or, if `votes` is None, of unanimous votes.
+    The caller has checked that the stated ε is below the worst-case ε. If the stated ε is also at least the
+    data-dependent ε of `votes`, a problem is yielded. If `votes` is None, unanimous votes are used.
     """
     mechanism = entry.mechanism
     if entry.claim.kind is not Kind.WORST_CASE or not isinstance(mechanism, VoteMechanism):

@@ -146,9 +146,9 @@ def lead(rows: Sequence[Assessed], unit: str, target: float) -> str:
 def rank_over_datasets(datasets: Mapping[str, Sequence[Assessed]], unit: str, target: float) -> Ranks | None:
     """Return ranks of methods over several data sets, by each method's most accurate entry with ε at most `target`.
 
-    Only ranked entries with this `unit` of privacy count. A ranked method has an entry for every data set that is used.
-    The data sets are chosen to maximise the number of data sets times the number of methods. Return None if no two data
-    sets share three methods.
+    Only ranked entries with this `unit` of privacy count. The ranks are over a selection of the data sets, and of all
+    methods that have an entry for each selected data set. The selection maximises the number of data sets times the
+    number of methods. Return None if no two data sets share three methods.
     """
     best = {
         (in_words(name), method): found.accuracy
@@ -332,9 +332,10 @@ def _plain(content: Mapping[str, Any]) -> str:
 
 
 def _papers(root: Path, evidence: pd.DataFrame, entries: Sequence[Assessed]) -> list[dict[str, Any]]:
-    """Return one dict per paper with counts: of its published values, its entries and its corrections.
+    """Return one dict per paper for the leaderboard's page: counts, and sentences on values and entries that are wrong.
 
-    Published values are counted by verdict, and entries by status.
+    Published values are counted by verdict, entries by status, and corrections in total. `evidence` has one row per
+    published value, with its verdict (`best_evidence`).
     """
     corrected = corrections(root / "docs" / "explanation" / "corrections.md")
     counts = {str(row["paper"]): row for row in count_by_paper(evidence).to_dict("records")}
@@ -381,7 +382,11 @@ def _values_page(evidence: pd.DataFrame, reference: Path) -> str:
 
 
 def _value_row(row: dict[Any, Any]) -> dict[str, Any]:
-    """Return `row`, a published value from `best_evidence`, with added texts for the page of published values."""
+    """Return `row`, completed by the texts that the page of published values shows.
+
+    `row` is one published value with its verdict and measurement, a row of `best_evidence`. The texts are the value's
+    place in the paper, the name of the data set, formatted numbers, and the reason for the verdict.
+    """
 
     def shown(value: float) -> str:
         return f"{100 * value:.2f} %" if is_accuracy(row["quantity"]) else f"{value:.4g}"

@@ -286,8 +286,8 @@ def _student_entry(
 def _votes_per_record(row: Mapping[str, str]) -> int | None:
     """Return the number of votes that each private record casts in a round; None if teachers are trained models.
 
-    `row` is a student's row in a table of a run in results/reference. Records cast one vote each unless the name of
-    their ensemble states `neighbours`.
+    `row` is a student's row in a table of a run in results/reference. The number is that of the option `neighbours` in
+    the name of the ensemble, and 1 if the name lacks this option.
     """
     return int(_options(row["ensemble"]).get("neighbours", 1)) if votes_by_record(row["model"]) else None
 
@@ -420,7 +420,10 @@ def _data(row: Mapping[str, str], use: str, samples: int, config: Mapping[str, A
 
 
 def _selection_note(dataset: str, config: Mapping[str, Any]) -> str:
-    """Return a note if private labels selected the private records of `dataset` in a run with `config`, else ""."""
+    """Return a note on ε if the run used private labels to choose which records of `dataset` it trains on, else "".
+
+    `config` is the configuration of the run.
+    """
     return "ε is for the data after a selection by private labels." if dataset in selected_by_labels(config) else ""
 
 

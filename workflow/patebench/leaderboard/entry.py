@@ -1,7 +1,8 @@
 """Entry of the leaderboard: one method on one data set at one ε, as JSON.
 
-Entries written by hand are files of `leaderboard/entries/` at the root of the repository. Those of kept runs and of
-`config/published.csv` are derived from these files whenever they are needed. To read all entries:
+Entries written by hand are files of `leaderboard/entries/` at the root of the repository. All other entries are
+computed whenever they are needed: from the tables of kept runs, and from the published values in
+`config/published.csv`. To read all entries:
 
     for assessed in patebench.leaderboard.collection.assess_all(root):
         assessed.entry        # what the entry states: this module

@@ -100,8 +100,8 @@ class Mechanism(ABC):
     Subclasses are frozen dataclasses whose fields are parameters (real numbers), created by `parameter`. They must
     define only `release` and `log_outcome_probabilities`; exact bounds on ε are computed from these probabilities.
     Override `accountants` to add bounds from theorems. A mechanism that releases more than its labels must override
-    `neighbours` and `accountants`, since its bounds must cover everything that it releases. Mechanisms of other
-    packages may leave out the class attribute `example`.
+    `neighbours` and `accountants`, since its bounds must cover everything that it releases. The class attribute
+    `example`, parameters for tests and documentation, is optional for mechanisms of other packages.
     """
 
     #: Accountant and conversion by which the mechanism's paper states ε; tables show this ε first.

@@ -82,8 +82,9 @@ class ConfidentGNMax(Mechanism):
     def _with_test(self, pairs: exact.Pairs, statistic: ArrayLike, statistic_neighbour: ArrayLike) -> exact.Pairs:
         """Return `pairs` for test and answer together, with a last outcome added, "no answer".
 
-        `pairs` contains the outcome distributions of the answer alone. `statistic` and `statistic_neighbour`,
-        (neighbours,), are the test statistics of the histogram and of the neighbour in each row of `pairs`.
+        The rows of `pairs` are pairs of a histogram and a neighbour, with the outcome distributions of the answer
+        alone. `statistic` (rows,) contains the test statistics of the histograms, and `statistic_neighbour` (rows,)
+        those of the neighbours.
         """
         return replace(
             pairs,
@@ -145,8 +146,9 @@ class ConfidentGNMax(Mechanism):
     def expected(self, rows: Array, orders: Array) -> Array:
         """Return the expected Rényi cost of each query (queries × orders), as in the tables of Scalable PATE.
 
-        This is the cost of the test plus Pr[answered] times the cost of the answer, both by Theorem 6. `rows` is as in
-        `data_dependent`. The expected cost is not a bound, since Rényi divergences cannot be averaged.
+        This is the cost of the test plus Pr[answered] times the cost of the answer. Both costs are data-dependent
+        bounds by Theorem 6 of that paper. `rows` is as in `data_dependent`. The expected cost is not a bound, since
+        Rényi divergences cannot be averaged.
         """
         statistic, log_q = rows.T
         answered, unanswered = self.log_answered(statistic)
@@ -221,7 +223,7 @@ def _largest_counts_after(counts: Counts, pairs: exact.Pairs) -> NDArray[np.int6
     """Return the largest count of each neighbour in `pairs`, (neighbours,).
 
     A neighbour is a histogram in which one vote has moved to another class. `counts` (histograms × classes) are the
-    original histograms, in descending order. `pairs.histogram` is the row of each neighbour's original in `counts`.
+    histograms before the vote moved, in descending order. Neighbour i comes from row `pairs.histogram[i]` of `counts`.
     """
     top, second = counts[pairs.histogram, 0], counts[pairs.histogram, 1]
     falls = (pairs.loses == 0) & (top > second)
@@ -266,8 +268,9 @@ class InteractiveGNMax(ConfidentGNMax):
     def _neighbours_by_class(self, votes: Votes) -> Iterator[exact.Pairs]:
         """Yield the outcome distributions of `votes` and of all neighbours, one neighbour per pair of classes.
 
-        `neighbours` yields one neighbour per pair of ranks instead; a rank stands for all classes with the same count.
-        These classes may have different predictions, and then their neighbours differ.
+        In a neighbour, a vote has moved from one class of the pair to the other. The method `neighbours` treats all
+        classes with the same count alike. This is not possible here, because the test also depends on the predictions,
+        and classes with the same count may have different predictions.
         """
         differences = self._differences(votes)
         ordered, rank = sort_with_ranks(votes.counts)
@@ -278,10 +281,11 @@ class InteractiveGNMax(ConfidentGNMax):
 
 
 def _ranks_to_classes(pairs: exact.Pairs, rank: Integers) -> exact.Pairs:
-    """Expand `pairs` from one row per pair of ranks between which a vote moves to one row per pair of classes.
+    """Expand `pairs`, which has one row per pair of ranks, to one row per pair of classes.
 
-    A rank stands for all classes with the same count, so a row of `pairs` may stand for several neighbours. `rank`
-    (queries × classes) is the rank of each class.
+    All classes with the same count have the same rank, and `rank` (queries × classes) is the rank of each class. A row
+    of `pairs` states the ranks of the classes that lose and gain a vote, and stands for all such moves. The result has
+    one row for each move of a vote from one class to another.
     """
     may_lose = rank[pairs.histogram] == pairs.loses[:, None]
     may_gain = rank[pairs.histogram] == pairs.gains[:, None]

@@ -1,22 +1,24 @@
 """Bound G_α(γ) on the Rényi divergence of one noisy label if the two largest counts differ by at least γ.
 
-The label is argmax(counts + noise), with noise on the integers and ties to the lowest class. G_α(γ) bounds D_α between
-the labels of D and D′, in both directions, for every histogram D of n votes in m classes whose two largest counts
-differ by at least γ and every D′ with one vote moved. It depends on n, m, the noise and α alone, so it is public. The
-computed value is an upper bound despite rounding, and it does not increase with γ.
+The label is argmax(counts + noise), with noise on the integers and ties to the lowest class. Let D be a histogram of n
+votes whose two largest counts differ by at least γ, and let D′ be D with one vote moved to another class. G_α(γ) bounds
+the Rényi divergences of order α between the labels of D and of D′, in both directions, for all D and D′. It depends on
+n, the number of classes, the noise and α alone, so it is public. The computed value is an upper bound despite rounding,
+and it does not increase with γ.
 
-Notation:
+Notation, also for the functions of this module:
 
 - t is the class with the largest count of D. On D′, it has lost one vote, gained one vote, or done neither.
 - The score of a class is its count minus the count of t on D, plus noise.
 - Y is the largest score of the unchanged classes, which neither lose nor gain a vote. J is the first class with this
   score.
-- Y* is a random variable that is stochastically at least as large as Y: Pr[Y* ≥ y] ≥ Pr[Y ≥ y] for every y.
 - P and P′ are the probabilities of an outcome on D and on D′.
-- The moment of the label is Σ P^α P′^{1−α}, summed over the outcomes. Hence D_α = ln(moment)/(α − 1).
+- The moment of the label is Σ P^α P′^{1−α}, summed over the outcomes. The Rényi divergence is ln(moment)/(α − 1).
 - m(y) is the moment given Y = y. M(y) is the largest m(y′) with y′ ≤ y.
+- Y* is a random variable that is stochastically at least as large as Y: Pr[Y* ≥ y] ≥ Pr[Y ≥ y] for every y.
 
-Proof: docs/explanation/proofs-mechanisms.md, "The divergence at a gap".
+The moment is at most E m(Y). If t loses the vote, this is at most E M(Y*), which the module computes. Proof of all
+cases: docs/explanation/proofs-mechanisms.md, "The divergence at a gap".
 """
 
 import math
@@ -99,10 +101,12 @@ class _Side(NamedTuple):
     change: Array  # P·(e^{−r} − 1)
 
     def excess(self, order: float) -> Array:
-        """Return an upper bound on P·f(r), the term of this outcome in the sum Σ P^α P′^{1−α} − 1 over all outcomes.
+        """Return an upper bound on P·f(r) with r = ln(P/P′), α = `order` and the function f below.
 
-        With r = ln(P/P′) and α = `order`, f(r) is (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1). P and P′ are the probabilities
-        of an outcome for two neighbours. The second summand of f adds up to 0, as Σ P = Σ P′.
+            f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1)
+
+        P and P′ are the probabilities of an outcome for two neighbours. The sum of P·f(r) over all outcomes is Σ P^α
+        P′^{1−α} − 1: the second part of f adds (α−1)(Σ P′ − Σ P) = 0 to the sum.
         """
         value = _product(self.log_weight, (order - 1) * self.ratio)
         return value + (order - 1) * self.change + 2 * _STEP * np.abs(value)
@@ -159,7 +163,8 @@ class _Window:
     def of(cls, noise: LatticeNoise, teachers: int, exponent: float) -> "_Window":
         """Create the tables and ranges for counts of `teachers` teachers.
 
-        Noisy counts outside the ranges are negligible for every moment Σ P^α P′^{1−α} of the label up to e^`exponent`.
+        Noisy counts outside the ranges are negligible for the moment Σ P^α P′^{1−α} of the label, if its logarithm is
+        at most `exponent`.
         """
         high, summed, below = (noise.reach(part + exponent) for part in (_ABOVE, _SUMMED, _BELOW))
         low, summed = -teachers - below, max(summed, high + 3)
@@ -186,20 +191,25 @@ class _Window:
         """Return ln Pr[noise ≤ z]."""
         return self.log_cdf[z - self.start]
 
-    def error(self, log_p: Array) -> Array:
-        """Return a bound on the rounding error of `log_p`, the ln of a sum of at most `len(self.log_p)` terms."""
-        return _STEP * len(self.log_p) * (1 + np.abs(np.where(np.isfinite(log_p), log_p, 0.0)))
+    def error(self, log_sum: Array) -> Array:
+        """Return a bound on the rounding error of `log_sum`, the ln of a sum of probabilities of the noise.
+
+        The sum may have as many terms as the table of these probabilities.
+        """
+        return _STEP * len(self.log_p) * (1 + np.abs(np.where(np.isfinite(log_sum), log_sum, 0.0)))
 
 
 # The first class loses a vote.
 
 
 class _Ties(NamedTuple):
-    """Offsets at which `_outcomes_first_loses` reads its tables of sums, for one order of the indices of three classes.
+    """Offsets by which `_outcomes_first_loses` takes ties between three classes into account.
 
-    The offsets depend on this order, because the class with the lowest index wins a tie. Class t has the largest count
-    and loses a vote to class b, which is x votes behind. Class J has the largest noisy count of all others, y above the
-    count of t.
+    Class t has the largest count and loses a vote to class b, which is x votes behind. Class J has the largest noisy
+    count of all others, y above the count of t. In a tie of noisy counts, the class with the lowest index wins.
+    `_outcomes_first_loses` reads the probabilities of a win of t, b and J from tables over x and y. Before it reads a
+    table, it adds an offset to x and to y. The offsets depend on the order of the three indices, and one `_Ties` is for
+    one order.
     """
 
     t: tuple[int, int]  # offsets (in y, in x) of the sum that is Pr[t wins]
@@ -218,12 +228,15 @@ _ORDERS = (
 
 
 def _outcomes_first_loses(window: _Window, low: int, high: int, other_classes: bool) -> list[list[_Outcome]]:
-    """Return the probability that each of three classes wins, before and after a vote moves from class t to class b.
+    """Return the outcomes "t wins", "b wins" and "J wins" of the noisy argmax, if a vote moves from class t to class b.
 
-    Class t has the largest count. The third class, J, has the score y (noisy count minus the count of t), the largest
-    of all others; it does not exist if `other_classes` is False. `result[i][j]` is for a win of class j of (t, b, J),
-    if the indices of the classes have the order `_ORDERS[i]`. Its arrays have two axes: x = `low` … `high`, the number
-    of votes by which b is behind t at first, and y = `window.low` … `window.high`.
+    Class t has the largest count. Class J has the largest score (noisy count minus the count of t) of all other
+    classes. If `other_classes` is False, there are only t and b, and J never wins.
+
+    An outcome contains log probabilities before and after the vote moves, given the score of J. `result[i]` is the list
+    of the three outcomes if the indices of t, b and J have the order `_ORDERS[i]`, which decides ties. The arrays have
+    two axes. The first axis is the number of votes by which b is behind t before the move, `low` … `high`. The second
+    axis is the score of J, `window.low` … `window.high`.
     """
     # The tables of sums have larger ranges than the outcomes, which read sums at up to three steps beyond x and y.
     x, z = np.arange(low - 3, high + 2)[:, None], np.arange(window.low - 1, window.summed + 1)
@@ -239,7 +252,11 @@ def _outcomes_first_loses(window: _Window, low: int, high: int, other_classes: b
         return table[3 + dx : 3 + dx + rows, 1 + dy : 1 + dy + columns]
 
     def log_probabilities(ties: _Ties, dy: int, dx: int) -> list[Array]:
-        """Return ln Pr of a win of each of the three classes, from the tables of sums at y + `dy` and x + `dx`."""
+        """Return ln Pr of a win of t, b and J, in this order, as three arrays over x and y.
+
+        x is the number of votes by which b is behind t, and y is the score of J. `dx` and `dy` are added to x and y:
+        both are 0 before the vote moves, and −2 and 1 after it. `ties` states the order of the classes' indices.
+        """
         y = np.arange(window.low, window.high + 1) + dy
         rest = window.cdf(y + ties.rest[0]) + window.cdf(y + x[3:-1] + dx + ties.rest[1])
         t, b = read(first, dy + ties.t[0], dx + ties.t[1]), read(other, dy + ties.b[0], dx + ties.b[1])
@@ -282,7 +299,8 @@ def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int
 
     The moment is Σ P^α P′^{1−α} over the labels, with probabilities P and P′ before and after the vote moves, or vice
     versa. Row i is for α = `orders[i]`. Column γ is for votes whose two largest counts differ by at least γ. `caps`
-    (orders,) are such bounds for all noisy counts together, and hence for the label.
+    (orders,) are upper bounds on the moment, minus 1, if all noisy counts were released instead of the label. They are
+    also valid for the label.
     """
     result = np.zeros((len(orders), window.teachers + 1))
     # An upper bound on Pr[Y* ≥ high] + Pr[Y < low].
@@ -318,21 +336,22 @@ def _tail_probabilities(window: _Window, classes: int, largest_gap: int) -> Arra
     return reached
 
 
-def _running_maximum(terms: Sequence[Sequence[_Side]], order: float) -> Array:
+def _running_maximum(terms: Sequence[Sequence[_Side]], alpha: float) -> Array:
     """Return M(y) − 1, (x × y): the largest moment of the label, given Y = y′, over all y′ ≤ y, minus 1.
 
-    The moment is Σ P^α P′^{1−α} over the labels. Y is the largest score, noisy count minus the largest count, of the
-    classes whose counts do not change. The maximum is also over all orders of the classes' indices. Axis x is that of
-    `_outcomes_first_loses`, and axis y that of `_tail_probabilities`.
+    The moment is Σ P^α P′^{1−α} over the labels, with α = `alpha`. Y is the largest score, noisy count minus the
+    largest count, of the classes whose counts do not change. The maximum is also over the four ways to break ties in
+    `_ORDERS`. A row is for one number x of votes between the largest count and the class that gains the vote. A column
+    is for one score y, from `window.low` to `window.high` − 1.
 
     Parameters
     ----------
-    terms : for each order of indices in `_ORDERS`, a win of each of three classes, in one direction of the divergence
-    order : α
+    terms : for each entry of `_ORDERS`, a win of each of three classes, in one direction of the divergence
+    alpha : order of the Rényi divergence
     """
     worst: Array = np.zeros(())
     for ties, three in zip(_ORDERS, terms, strict=True):
-        excess = three[0].excess(order) + three[1].excess(order) + three[2].excess(order)
+        excess = three[0].excess(alpha) + three[1].excess(alpha) + three[2].excess(alpha)
         worst = np.maximum(worst, excess[:, :-1])
         if ties.either:
             worst = np.maximum(worst, excess[:, 1:])
@@ -346,7 +365,8 @@ def _bound_neither(window: _Window, order: float, cap: float) -> Array:
     """Return upper bounds on the moment of the label, minus 1, (gaps,), if the leading class keeps its votes.
 
     A vote moves between two other classes. The moment is Σ P^α P′^{1−α} over the labels, with α = `order`. Entry γ is
-    for votes whose two largest counts differ by at least γ. `cap` is such a bound for all noisy counts together.
+    for votes whose two largest counts differ by at least γ. `cap` is an upper bound on the moment, minus 1, if all
+    noisy counts were released instead of the label. It is valid for every γ.
     """
     loses, gains = (_observed_moment(window, order, step) for step in (1, -1))
     below = window.noise.reach(_BELOW + window.exponent)
@@ -363,11 +383,12 @@ def _bound_neither(window: _Window, order: float, cap: float) -> Array:
 
 
 def _observed_moment(window: _Window, order: float, step: int) -> Array:
-    """Return upper bounds C(u) on the moment, minus 1, of a noisy count that is shown only if its noise is at least u.
+    """Return upper bounds C(u) on the moment, minus 1, of one noisy count that is hidden if its noise is below u.
 
-    Otherwise, only "below u" is shown. The moment is Σ P^α P′^{1−α} over all that can be shown, with α = `order`.
-    `step` is 1 for the class that loses a vote and −1 for the class that gains it. Entry i is for
-    u = `window.low` + 2 + i.
+    If the count is hidden, only this fact is shown. One vote moves away from the class of this count (`step` = 1) or to
+    this class (`step` = −1). The moment is Σ P^α P′^{1−α} over everything that can be shown, with probabilities P and
+    P′ before and after the move, and α = `order`. `_bound_neither` combines the bounds for both classes. Entry i of the
+    result is for u = `window.low` + 2 + i.
     """
     u = np.arange(window.low + 2, window.summed + window.teachers + 1)
     # The noise z is observed only if z ≥ u. The same score needs noise z on D and z + `step` on D′, with a step of 1

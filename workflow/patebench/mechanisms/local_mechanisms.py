@@ -225,7 +225,8 @@ class LocalMechanism(Mechanism):
         """Yield, per histogram, the distributions of a teacher's perturbed vote for all pairs of different votes.
 
         The teacher is one with the largest ε. Its perturbed vote depends only on its vote, so the distributions are the
-        same for all `counts`. In the result, `loses` and `gains` are the two votes, as classes instead of ranks.
+        same for all `counts`. The fields `loses` and `gains` of the result contain the classes of the two votes, not
+        ranks as in other mechanisms.
         """
         channel = self.channel(self.epsilon, counts.shape[1])
         vote, other = channel.pairs
@@ -318,9 +319,9 @@ class TruncatedGeometric(LocalMechanism):
     def channel(epsilon: float, classes: int) -> Channel:
         """Return the channel that reports vote k as z with probability f_z·α^{|z − k|}; α = e^{−ε/M}, M = `classes`.
 
-        f_z is 1/(1 + α) for the first and the last class z, and (1 − α)/(1 + α) for all other classes. The inverse of
-        the matrix of these probabilities is tridiagonal, because that of the matrix with entries α^{|z − k|} is (Kac,
-        Murdock, Szegő 1953).
+        f_z is 1/(1 + α) for the first and the last class z, and (1 − α)/(1 + α) for all other classes. The matrix with
+        entries α^{|z − k|} has a tridiagonal inverse (Kac, Murdock, Szegő 1953). The matrix of the probabilities
+        therefore has one, too.
         """
         rate, distance = epsilon / classes, np.abs(np.subtract.outer(np.arange(classes), np.arange(classes)))
         alpha, less = np.exp(-rate), -np.expm1(-rate)

@@ -123,8 +123,8 @@ def _pairs_on_shared_nodes(index: Integers, counts: Counts, rank: Integers, nois
     """Return the outcome distributions of the histograms `counts` and of all neighbours, on the same quadrature nodes.
 
     An outcome is the class that wins. There is one column per rank (distinct count) for the classes whose counts do not
-    change, one for the class that loses a vote, and one for the class that gains it. `index` (histograms,) are the
-    numbers of the histograms in `Pairs.histogram`.
+    change, one for the class that loses a vote, and one for the class that gains it. `index` (histograms,) contains a
+    number for each histogram, by which the field `histogram` of the result refers to it.
     """
     histograms = Histograms.of(counts.astype(np.float64), rank, noise.scale)
     own, other = _integrals(histograms, noise)

@@ -1,8 +1,11 @@
 """Noise that mechanisms add to counts: sampling, and probabilities in log space.
 
 There are three kinds: continuous noise (`Noise`), integer noise given by its probabilities (`IntegerNoise`), and
-integer noise that mechanisms draw (`LatticeNoise`). If the cost of a mechanism is computed for integer noise, the
-mechanism draws integers in seeded runs too. The same proof is then valid for seeded runs and for releases.
+integer noise that mechanisms draw (`LatticeNoise`).
+
+Noise comes from a seed in reproducible experiments, and from the operating system in private releases, where it must be
+an integer. A mechanism whose cost is computed for integer noise draws integers in both cases, so that one proof covers
+both.
 """
 
 import math

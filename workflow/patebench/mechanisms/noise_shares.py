@@ -88,8 +88,10 @@ class NoiseShares(Mechanism):
         ----------
         teachers : number n of teachers
         times : function of T; the mechanism counts at most `times(T)` votes of one teacher in the first T queries
-        losses, counts : texts on the privacy losses and on the noisy counts that one teacher changes. They become part
-            of `Accountant.source`, the citation of the theorem
+        losses : text for the citation `Accountant.source`: the distribution of the privacy loss, such as "losses (T +
+            Y)/σ², Y a sum of 2T draws"
+        counts : text for the same citation: the released counts and their sensitivity, such as "noisy counts (Δ₂ = √2,
+            d = 2)"
         """
         needed = self.needed(teachers)
         return [

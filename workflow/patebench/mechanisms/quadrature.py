@@ -215,8 +215,8 @@ def _(noise: Laplace, histograms: Histograms, shift: float = 0.0) -> Panels:
 def _laplace_slope(histograms: Histograms) -> Array:
     """Return the approximate slope of ln(integrand) just below each distinct count, (queries, 1 + distinct counts).
 
-    Each class has its own integrand, that of Pr[class wins]; the smallest slope is returned. Column 0, for the interval
-    above all counts, contains 0.
+    The integrand is that of Pr[class wins] and depends on the class. For each distinct count, the smallest slope over
+    all classes is returned. Column 0, for the interval above all counts, contains 0.
     """
     values, multiplicity = histograms.values, histograms.multiplicity
     above = np.cumsum(multiplicity, axis=1)

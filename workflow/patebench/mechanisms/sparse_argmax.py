@@ -60,10 +60,10 @@ class SparseArgmax(Mechanism):
         """
 
     def exact_noise(self, teachers: int) -> Noise | IntegerNoise:
-        """Return the exact distribution of the noise that seeded runs add to each count.
+        """Return the exact distribution of the noise on each count if it is drawn from a seed, as in experiments.
 
-        It is an `IntegerNoise` if seeded runs add integers, as private releases always do. Otherwise, it is the
-        continuous noise `noise_of(teachers)`.
+        Mechanisms that draw integers even from a seed return an `IntegerNoise`. All others return the continuous noise
+        `noise_of(teachers)`. In private releases, all noise is on the integers.
         """
         return self.noise_of(teachers)
 
@@ -108,8 +108,9 @@ class SparseArgmax(Mechanism):
         return capped(votes.matrix, int(self.k), votes.rounds)
 
     def counts(self, votes: Votes) -> Counts:
-        """Return the table of counts before noise, (queries × classes), in units of 1/`votes.unit`; read-only.
+        """Return the table before noise, (queries × classes), as integers; read-only.
 
+        An entry is the number of votes or, if votes have weights, the sum of their weights in units of 1/`votes.unit`.
         For each teacher, only votes within the cap `k` are counted.
         """
         known = _COUNTS.setdefault(votes, {})

@@ -3,8 +3,9 @@
 The method is propose-test-release (Dwork & Lei 2009; Thakurta & Smith 2013) of the plurality, also inside the sparse
 vector technique, with Laplace noise (Bassily, Thakkar, Thakurta 2018) or Gaussian noise (after Zhu & Wang 2020).
 
-Theorem. Let the outcomes of the tests be (ε, δ)-private. For every pair of adjacent votes, let F bound the probability
-that a query is answered whose plurality differs between the two. Then the release is (ε, δ + F)-private.
+Theorem. Let the outcomes of the tests be (ε, δ)-private. For two adjacent votes, call a query unstable if its plurality
+differs between them. For every pair of adjacent votes, let the probability that at least one unstable query is answered
+be at most F. Then the release is (ε, δ + F)-private.
 
 In the worst case, F = T·failure for T queries. For given votes and all their neighbours, F is `failure` times the
 number of queries with d ≤ 1 in the given votes, where d is the `distance`. This F is valid in both directions. Proof:
@@ -77,8 +78,8 @@ class StableArgmax(Mechanism):
         """Yield the outcome distributions of the histograms `counts` and of all their neighbours.
 
         In a tie for the plurality, each tied class gets an equal share of the probability of an answer, since sorted
-        `counts` do not show which class has the lowest index. If other classes have the largest count in a neighbour,
-        some outcomes are impossible for the histogram or for its neighbour.
+        `counts` do not show which class has the lowest index. If a vote moves to another class, the plurality may
+        change. Some labels then have probability 0 for the histogram but not for its neighbour, or vice versa.
         """
 
         def log_probabilities(rows: Counts) -> Array:
@@ -182,8 +183,10 @@ class SparseVector(Mechanism):
     ) -> RenyiAccountant:
         """Return the worst-case Rényi accountant of the labels.
 
-        `curve`, a function defined in `accounting.sparse_vector`, bounds the Rényi divergence of all tests. `options`
-        are further fields of the accountant.
+        `curve` is one of the functions `laplace` and `gaussian` in `accounting.sparse_vector`. Its arguments are the
+        noise scale of the threshold, the noise scale of a query, the number of queries, the cutoff, and the orders
+        (orders,). It returns bounds (orders,) on the Rényi divergence of all tests. `options` are further fields of the
+        accountant.
         """
         first, second = (noise.scale for noise in self.noises)
         return RenyiAccountant(

@@ -32,9 +32,10 @@ SMALL, MIDDLE = 32, 96
 def _with_head(
     layers: Iterable[nn.Module], shape: tuple[int, ...], *widths: int, activation: type[nn.Module] = nn.ReLU
 ) -> nn.Module:
-    """Return a network: `layers`, and then linear layers with `widths` outputs, with an `activation` between these.
+    """Return a network: `layers`, and then one linear layer for each number in `widths`, with this number of outputs.
 
-    `shape` is the shape of an image.
+    Between two linear layers, there is an `activation`. The last width is the number of classes. `shape` is the shape
+    of an image.
     """
     features = nn.Sequential(*layers, nn.Flatten())
     with torch.no_grad():
