@@ -87,10 +87,11 @@ def move(x: Tensor, draws: Tensor, recipe: Recipe, *, fill: float | Tensor) -> T
 
 
 def _displacements(draws: Tensor, size: list[int], deviation: float) -> Tensor:
-    """Return smooth displacements (samples, height, width, 2) of the pixels of images of this `size` (height, width).
+    """Return smooth displacements (samples, height, width, 2) of all pixels, for images of `size` (height, width).
 
-    `draws` (samples, 50) are standard normal numbers. `deviation` is the standard deviation of the displacements, as a
-    fraction of the image's size.
+    `draws` (samples, 50) are standard normal numbers, two for each point of a grid of 5 × 5 points. Displacements
+    between these points are interpolated. `deviation` is the standard deviation of the displacement of a point. It is a
+    fraction of the width for horizontal displacements, and a fraction of the height for vertical ones.
     """
     # Displacements are in units of half the image's size; `deviation` is a fraction of the whole size.
     points = 2 * deviation * draws.reshape(-1, 2, _POINTS, _POINTS)
@@ -100,6 +101,6 @@ def _displacements(draws: Tensor, size: list[int], deviation: float) -> Tensor:
 
 @cache
 def _cubic_matrix(size: int) -> Tensor:
-    """Return the matrix (size, points) of cubic interpolation from evenly spaced points to `size` pixels."""
+    """Return the matrix (size, 5) of cubic interpolation from values at 5 evenly spaced points to `size` pixels."""
     points = torch.eye(_POINTS).view(1, _POINTS, 1, _POINTS)
     return F.interpolate(points, [1, size], mode="bicubic", align_corners=True)[0, :, 0].T.contiguous()

@@ -24,8 +24,8 @@ ROUNDING = 4 * float(np.finfo(np.float32).eps)
 class Columns:
     """Standardisation of a table: subtract `mean` (features,) from its columns, and divide them by `scale` (features,).
 
-    `scale` is the standard deviation of each column. It is at least 1 for a column that is constant up to the rounding
-    of single precision, as time stamps may be.
+    `scale` is the standard deviation of each column, with one exception. If the values of a column differ only by
+    rounding to single precision, as time stamps may, a `scale` below 1 is raised to 1.
     """
 
     mean: NDArray[np.float64]

@@ -4,9 +4,10 @@ Weights are stacked along a first axis, so one call computes a training step of 
 Each network has its own random generator. Up to rounding, each network equals the one that `Network.fit` trains on the
 same shard with the same seed.
 
-The result of a network does not depend on the shards of other networks. This holds for rounding too, and if the numbers
-of another network become infinite. Every batch is padded to the recipe's batch size with samples of the same network,
-so shapes depend only on public numbers. The loss does not include the padding.
+The result of a network does not depend on the shards of other networks. Even the rounding does not, because the shapes
+of all arrays depend only on public numbers: every batch is padded to the recipe's batch size with samples of the same
+network. The loss does not include the padding. If the numbers of one network become infinite, other networks stay the
+same (`_Finite`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -51,17 +52,17 @@ def stackable(net: nn.Module) -> bool:
 
 
 class Stack:
-    """Networks that are trained together, one for each of `shards` and `seeds`.
+    """Networks that are trained together. Network i is trained on `shards[i]` with the seed `seeds[i]`.
 
     Parameters
     ----------
     template : network whose architecture and recipe all networks have
-    shards : samples and labels of each network. All shards must have the same number of training steps; otherwise
-        ValueError is raised
+    shards : samples and labels of each network. ValueError is raised unless all networks have the same number of
+        training steps
     seeds : seed of each network
-    shown : positions of the networks for which the methods return results; None for all. Networks at other positions
-        are placeholders, trained on dummy samples. With placeholders, the number of networks in a stack does not depend
-        on the sizes of shards, which may be private
+    shown : positions of the networks for which the methods return results; None for all. For the other positions, the
+        caller can pass dummy shards. The number of networks in a stack then does not depend on the sizes of the real
+        shards, which may be private
     """
 
     def __init__(
@@ -195,7 +196,10 @@ def _stacked(template: Network, shape: tuple[int, ...], seeds: Sequence[int]) ->
 
 
 class _Finite(torch.autograd.Function):
-    """Identity that replaces NaN and ∞ by finite numbers: in the gradient if `backward` is True, else in the result."""
+    """Function `apply(x, backward)` that returns `x` and replaces NaN and ∞ by finite numbers in one direction only.
+
+    If `backward` is False, they are replaced in the result. If `backward` is True, they are replaced in the gradient.
+    """
 
     generate_vmap_rule = True
 

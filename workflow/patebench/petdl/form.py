@@ -34,12 +34,12 @@ class Settings:
     hint_epochs : number of epochs in which the student learns hints (outputs of a hidden layer of the teachers)
     distillation_epochs : number of epochs in which the student then learns the teachers' softened outputs
     batch : number of samples per step
-    clip : bound on the contribution of one teacher: on its loss in the published form (B in the paper), and on the norm
-        of its gradient or of its softened outputs in the other forms
+    clip : bound on the contribution of one teacher. The published form bounds a teacher's loss (B in the paper). The
+        other forms bound the norm of a teacher's gradient, or of its softened outputs
     hint_clip : bound on the norm of a teacher's hints, if the form releases hints
     temperature : temperature at which outputs are softened
     weighted : True to weight a teacher's contribution by its confidence
-    samples : number of samples on which the student is trained, the first of the pool; None for all
+    samples : number of public samples for the training, taken from the start of the pool; None for the whole pool
     learning_rate : maximum of the one-cycle learning rate
     """
 
@@ -120,8 +120,10 @@ class Form(ABC):
 
         `x` (samples, …) are the standardised samples, and `knowledge` the teachers' outputs. Both trainings use AdamW
         with a one-cycle learning rate. `after_epoch` is called after each epoch of distillation, with the number of
-        these epochs so far. `seed` determines batches and augmentation; `seed` and `noises` together determine the
-        noise. So trainings that differ only in `noises` have the same batches and different noise.
+        these epochs so far.
+
+        `seed` determines batches and augmentation. Noise is drawn from the random stream number `noises` of `seed`.
+        Trainings that differ only in `noises` have the same batches, but different noise.
         """
         hint, distil = self.gradients(student, knowledge, settings, _generator(seed, "noise", noises))
         stages = (

@@ -15,11 +15,12 @@ from patebench.mechanisms.base import Answering, Mechanism
 
 
 def check_size_of_delta(mode: Mode, teachers: int | None, *deltas: float | None, votes: Artefact | None = None) -> None:
-    """Check that each of `deltas` is below 1/teachers and below 1/records.
+    """Check that each of `deltas` is below 1/`teachers`, and below 1/records for the number of private records.
 
-    A larger δ raises PatebenchError in release mode, and prints a warning otherwise. The number of records is read from
-    `votes`, a file of kind VOTES or CHUNK. This number is public only if neighbours differ by the replacement of one
-    record. If it is private, a δ of at least 1/records prints a warning in both modes.
+    A δ of at least 1/`teachers` raises PatebenchError in release mode, and prints a warning in seeded mode. The number
+    of records is read from `votes`, a file of kind VOTES or CHUNK. If neighbouring data sets differ by one replaced
+    record, this number is public, and a δ of at least 1/records has the same effect. Otherwise, the number is private,
+    and such a δ only prints a warning.
     """
     facts = votes.meta if votes else {}
     records = facts.get("samples")
@@ -35,9 +36,11 @@ def check_size_of_delta(mode: Mode, teachers: int | None, *deltas: float | None,
 
 
 def reason_unreleasable(source: Artefact) -> str | None:
-    """Return the reason why no release may be drawn from `source` (VOTES, CHUNK or LABELS), or None if one may.
+    """Return the reason why a release from `source` is forbidden; None if it is allowed.
 
-    A release from a table of votes, which has no partition, is allowed: its ε protects the votes of one teacher.
+    `source` is a file of votes (kind VOTES or CHUNK) or of labels (LABELS). A release is forbidden if the partition of
+    the records into shards protects nobody, or protects only the labels of records. Without a partition, as for an
+    imported table of votes, a release is allowed: its ε protects the votes of one teacher.
     """
     protects = source.meta.get("protects")
     if protects == [Change.LABEL]:
@@ -49,9 +52,10 @@ def reason_unreleasable(source: Artefact) -> str | None:
 
 
 def check_protects(source: Artefact, mode: Mode) -> None:
-    """Raise ArtefactError if `mode` is a release and ε would protect nobody, or only the labels of records.
+    """Raise ArtefactError if `mode` is a release, and the partition of the records in `source` forbids a release.
 
-    The partition of the records among the teachers, stored in `source`, determines what ε protects.
+    A partition forbids a release in two cases: it protects only the labels of records, or it protects nobody because
+    one changed record may alter several shards.
     """
     if mode is Mode.RELEASE and (fault := reason_unreleasable(source)):
         if source.meta["protects"]:
@@ -62,10 +66,11 @@ def check_protects(source: Artefact, mode: Mode) -> None:
 
 
 def table_facts(mechanism: Mechanism, source: Artefact) -> dict[str, Any]:
-    """Return the metadata of `source` that a released table of noisy counts must also store, to compute labels later.
+    """Return the metadata that is stored with a released table of noisy counts, because students need it.
 
-    `source` is a file of VOTES, or of shares of votes. The result is empty if `mechanism` does not release its table of
-    noisy counts.
+    The metadata (`VOTING_FACTS`) describes the votes: the number of queries on which each record votes, and True if
+    votes have weights. It is copied from `source`, a file of votes or of shares of votes. The result is empty if
+    `mechanism` does not release its table of noisy counts.
     """
     names = VOTING_FACTS if mechanism.answering is Answering.AS_TABLE else ()
     return {name: source.meta[name] for name in names if name in source.meta}

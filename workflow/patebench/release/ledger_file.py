@@ -1,8 +1,9 @@
 """Keep the ledger of releases: one file per private data set, in which every draw is entered before it is made.
 
-A ledger identifies its data by a digest of the private records (or of the counts of a table of votes) and by the name
-that the user gives to the data. If a record or a query changes, the digest changes, and only the name identifies the
-data. The ledger is as private as the data. It does not contain draws that were entered in another folder.
+A ledger identifies its data by a digest and by the name that the user gives to the data. The digest is of the private
+records or, for a table of votes without records, of the vote counts. A changed record, or a changed query in such a
+table, changes the digest. Then only the name identifies the data. The ledger is as private as the data. It does not
+contain draws that were entered in another folder.
 """
 
 import logging
@@ -78,7 +79,8 @@ class Place:
 
     Parameters
     ----------
-    folder : folder of the ledgers; None for labels from a seed, which are not a release and are not entered
+    folder : folder of the ledgers; None if the noise comes from a seed: such labels are not a release, so they are not
+        entered
     limit : (ε, δ) limit of all draws from the private data together
     private : name of the private data
     """
@@ -93,7 +95,8 @@ class Place:
     ) -> "Place":
         """Create the settings from the options --ledger (`folder`), --ledger-budget, --ledger-delta and --private.
 
-        Raises PatebenchError for a release without a folder, and for labels from a seed with any of these options.
+        `mode` states where the noise comes from. For a release, --ledger is required. If the noise comes from a seed,
+        none of the four options is allowed. Raises PatebenchError if the options do not fit the mode.
         """
         options = {"ledger": folder, "ledger-budget": budget, "ledger-delta": delta, "private": private}
         if mode is Mode.SEEDED and (used := [f"--{name}" for name, value in options.items() if value is not None]):
@@ -186,7 +189,11 @@ def shards_of(source: Artefact) -> str:
 
 
 def changes_of(source: Artefact) -> tuple[str, ...]:
-    """Return the changes of the data that the partition of the file `source` protects; () without a partition."""
+    """Return the changes of the private data against which ε protects, such as ("replace",) for one replaced record.
+
+    They are the names (`Change`) that the file `source` stores for its partition into shards. Without a partition, the
+    result is ().
+    """
     return tuple(map(str, source.meta.get("protects") or ()))
 
 
@@ -217,11 +224,14 @@ class Ledger:
 
     @classmethod
     def of(cls, folder: Path, records: str, private: str | None = None) -> "Ledger":
-        """Return the ledger in `folder` of the data with digest `records` or name `private`; if none, an empty ledger.
+        """Return the ledger in `folder` of the data with digest `records` or name `private`; if none, a new ledger.
 
-        Raises ArtefactError if two ledgers match, if the matching ledger has another name, or if other data already use
-        the path of the empty ledger. Also raises it if any ledger in `folder` is damaged, since the damaged file may be
-        the ledger of these data.
+        Raises ArtefactError in four cases:
+
+        - two ledgers match;
+        - the matching ledger has another name than `private`;
+        - no ledger matches, but the file of the new ledger would replace the ledger of other data;
+        - any ledger in `folder` is damaged, since the damaged file may be the ledger of these data.
         """
         records, known = records[:_DIGITS], cls.read_all(folder)
         matching = [ledger for ledger in known if records in ledger.records or ledger.has_name(private)]
@@ -315,16 +325,17 @@ def release_cost(
     ----------
     name : name of the mechanism, for messages
     partition : digest of the partition, the result of `shards_of`
-    protects : changes of the data that the partition protects, the result of `changes_of`
+    protects : changes of the data against which ε protects, the result of `changes_of`
     teachers : numbers of the first and last teacher, if only a chunk of the teachers votes; None: all
     adaptive : True if the queries were selected in rounds
-    budget : (ε, δ) budget at which the release stops answering, enforced by a Rényi filter. The filter limits the Rényi
-        divergence at its order, and hence at all lower orders
+    budget : (ε, δ) budget at which the release stops answering; None without a budget. A Rényi filter enforces the
+        budget by a limit on the divergence at one Rényi order. The cost at this order and at all lower orders is at
+        most this limit
 
     Raises
     ------
     PatebenchError
-        If the mechanism has no bound in Rényi DP, or has ε = ∞.
+        If the mechanism has no bound in Rényi DP, or has ε = ∞, or if the budget is too small for one query.
     """
     check_abstentions(mechanism, votes)
     valid = valid_for_discrete_noise(mechanism.accountants(votes))
@@ -406,10 +417,11 @@ def name_ledger(path: Path, private: str) -> None:
 
 
 def _check_other_ledgers(folder: Path, limit: LedgerParameters | None, private: str | None) -> None:
-    """Raise ArtefactError if a first draw has no `limit` and another ledger in `folder` may belong to the same data.
+    """Refuse the first draw from some data if it has no `limit`, and `folder` may contain a ledger of the same data.
 
-    Ledgers may belong to the same data unless both have names; `private` is the name of the new one. Otherwise, print a
-    warning if there are other ledgers.
+    `private` is the name of the data of the draw. A ledger may belong to the same data if it has no name, or if
+    `private` is None. If there is such a ledger and `limit` is None, ArtefactError is raised. If the draw is allowed
+    and `folder` contains any ledger, a warning is printed.
     """
     ledgers = Ledger.read_all(folder) if folder.exists() else []
     # Two ledgers with different names are of different data.
@@ -444,12 +456,22 @@ def _check_limit(
     limit: LedgerParameters | None,
     order: float,
 ) -> None:
-    """Raise ArtefactError if the costs `spent` exceed the ledger's `limit`, or if the `requested` limit differs.
+    """Raise ArtefactError if the limit on all draws in `ledger` together does not allow the new draw.
 
-    `spent` are the costs of all draws in `ledger` and, last, of the new draw. ArtefactError is also raised if the new
-    draw does not protect the changes of the data that all earlier draws protect, since the limit is stated for these.
-    If the ledger has no limit, ArtefactError is raised if the new cost adds to earlier costs, or if a limit is
-    requested after the first draw.
+    `spent` are the costs of all draws in `ledger` and, last, of the new draw. `limit` is the (ε, δ) limit that the
+    first draw fixed, or None. `requested` is the limit that the command of the new draw states, or None. `order` is the
+    Rényi order at which the total ε is computed.
+
+    With a limit, there are three errors:
+
+    - `requested` differs from `limit`;
+    - earlier draws protect against a change of the data, such as a replaced record, and the new draw does not;
+    - the total cost exceeds `limit`.
+
+    Without a limit, there are two errors after the first draw:
+
+    - `requested` is given;
+    - the new cost adds to the earlier costs (`_adds_up`).
     """
     drawn = len(ledger.entries)
     before, protected = spending.common_changes(ledger.spent) if drawn else (), spending.common_changes(spent)
@@ -493,7 +515,7 @@ def _check_limit(
 def _describe(spent: Sequence[Spending], delta: float, order: float) -> str:
     """Return text for a message that states the ε at `delta` of all draws together.
 
-    `spent` are the costs of the earlier draws and, last, of the new draw.
+    `spent` are the costs of the earlier draws and, last, of the new draw. ε is computed at the Rényi order `order`.
     """
     failure, number = spending.together(spent)[1], len(spent) - 1
     if failure >= delta:

@@ -244,7 +244,11 @@ def _by_dataset(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def _selection(row: Mapping[Any, Any]) -> str:
-    """Return the end of a sentence on ε if private labels selected the records of the data set in `row`, else ""."""
+    """Return " after a selection by private labels" if `row["selected"]` is True, otherwise "".
+
+    The text ends a sentence on ε. The value is True if private labels decided which records the data set contains
+    (option `long_tail`); ε does not cover this decision.
+    """
     return " after a selection by private labels" if row["selected"] else ""
 
 

@@ -5,11 +5,14 @@ an explanation:
 
 - `setting` is the name of the split without its seed, so it is the same for all seeds of a run;
 - `pool` is the number of samples in the public pool;
-- `beside_pool` is the name of the split without its seed and `pool`;
-- `rounds` is "" for a label set of the whole pool, and otherwise names the rounds in which queries were selected;
+- `beside_pool` is the name of the split without the seed and without the size of the pool, so it is the same for all
+  sizes;
+- `rounds` is "" for a label set of the whole pool, and otherwise a text that names the rounds in which queries were
+  selected;
+- `selection` describes the same rounds as a tuple with one `Settings` per round: student, strategy and number of
+  queries;
 - `clusters` is the number of clusters whose centres are the queries, or None;
-- `parameters` contains the parameters of a mechanism as `Settings`;
-- `selection` contains a tuple of rounds.
+- `parameters` contains the parameters of a mechanism as `Settings`.
 
 `patebench.reporting.wording` formats `parameters` and `selection` as text.
 """

@@ -79,9 +79,12 @@ def outcomes(records: Records) -> pd.DataFrame:
     may_publish : "yes" if the labels and their worst-case ε may be published, otherwise "no".
     uncovered : names of the classes that have no label in one or more seeds.
     private_records : number of private records; the smallest over the seeds.
-    votes_beyond_cap : number of votes of one record that the mechanism does not count; missing in older records.
-    BESIDE_ACCURACY, BESIDE_LABELS : share of the largest class*, balanced accuracy* and recall by class (mean only),
-        for the student and for the released labels.
+    votes_beyond_cap : number of votes that a record casts beyond the maximum that the mechanism counts; the largest
+        over the seeds, and missing in older records.
+    largest_class*, balanced_accuracy*, recall_mean : share of the largest class in the test set, and balanced accuracy
+        and recall by class of the student (columns of `BESIDE_ACCURACY`).
+    label_largest_class*, label_balanced_accuracy*, label_recall_mean : the same for the released labels (columns of
+        `BESIDE_LABELS`).
     """
     further = {"uncovered": ("uncovered", _uncovered), "private_records": ("private_records", "min")}
     further |= {"votes_beyond_cap": ("votes_beyond_cap", "max")}
@@ -100,9 +103,10 @@ def outcomes(records: Records) -> pd.DataFrame:
 
 
 def _uncovered(seeds: "pd.Series[Any]") -> str:
-    """Return the classes that have no released label in at least one seed, as text such as "“cat”, “dog”".
+    """Return the names in `seeds` as one text such as "“cat”, “dog”", each name once.
 
-    `seeds` contains, per seed, the names of the classes without a released label.
+    `seeds` contains, per seed, the names of the classes without a released label. So the text lists every class that
+    lacks a label for at least one seed.
     """
     return ", ".join(dict.fromkeys(f"“{name}”" for names in seeds for name in names or ()))
 
@@ -130,10 +134,11 @@ def private_models(records: Records) -> pd.DataFrame:
 
 
 def selected_by_labels(config: Mapping[str, Any]) -> frozenset[str]:
-    """Return the data sets of a run whose private labels select the private records (option `long_tail`).
+    """Return the names of the data sets in which private labels decide which records are kept (option `long_tail`).
 
-    One changed label can replace two records of the selection, so ε holds only for the data after the selection.
-    `config` is the run's configuration, as in its manifest.
+    The option keeps only the first records of each class. One changed label can therefore also change which other
+    records are kept, so ε holds only for the data after the selection. `config` is the run's configuration, as in its
+    manifest.
     """
     return frozenset(name for name, options in (config.get("datasets") or {}).items() if options.get("long_tail"))
 
@@ -155,10 +160,13 @@ def protects_replaced_record(model: str, partition: object) -> bool:
 def protects_added_record(model: str, partition: object, single: bool) -> bool:
     """Return True if an ensemble's ε in the column `add_or_remove` protects one added or removed record.
 
-    This requires that `protects_replaced_record` is True for `model` and `partition`, that each teacher is one record
-    whose votes all count (`single`), and that `partition` never adds a new record to the shard of an existing teacher.
-    In such a shard, the record could change the teacher's votes in any way. If only some votes of a record count, a
-    removed record changes which votes of all later records count, since this depends on their positions.
+    This is the case under three conditions:
+
+    - `protects_replaced_record` is True for `model` and `partition`;
+    - each teacher is one record whose votes all count (`single`). If a mechanism counts only some votes of a record,
+      these depend on the record's position, so a removed record would change the counted votes of later records;
+    - `partition` never adds a new record to the shard of an existing teacher, because the record could change the votes
+      of this teacher in any way.
     """
     return protects_replaced_record(model, partition) and single and Change.ADD not in protected_changes(partition)
 
@@ -186,9 +194,10 @@ def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
 def data_seen(row: Mapping[Any, Any], uses: object) -> str:
     """Return, as text, the public data besides the pool on which a method's encoders were trained; "none" without any.
 
-    The method in `row` can use two encoders. `features_data` names the training data of the encoder that made the
-    samples of the data set, if these are features. `encoder_data` names those of the encoder that computes features of
-    the pool; it counts only if `uses`, the text from `public_use`, contains "features".
+    Two columns of `row` name such data, for two encoders. `features_data` is for an encoder whose features are the
+    samples of the data set. `encoder_data` is for the encoder that computes features of the pool. The column
+    `encoder_data` counts only if the method uses features of the pool: `uses`, the text from `public_use`, then
+    contains "features".
     """
     encoder = row["encoder_data"] if "features" in str(uses) else ""
     return "; ".join(dict.fromkeys(filter(None, (row["features_data"], encoder)))) or "none"
@@ -270,7 +279,8 @@ def compared_bounds(records: Records) -> pd.DataFrame:
     Frame with the columns of `Records.bounds` and these; a value is NaN if there is no such bound.
 
     worst_case_epsilon : smallest worst-case ε.
-    exact_epsilon : smallest ε that is computed exactly for the votes.
+    exact_epsilon : smallest data-dependent ε whose accountant computes the divergence for the teachers' votes exactly,
+        instead of bounding it.
     """
     by = [*SUBJECT, "seed"]
     records = records.of_whole_pool()
@@ -310,10 +320,11 @@ def petdl_students(records: Records) -> pd.DataFrame:
 
     Returns
     -------
-    Frame with the columns of `Records.private_models` and these:
+    Frame with the columns of `Records.private_models`, of which `epsilon` is the bound, and these:
 
-    target : ε for which the noise of the training was calibrated; NaN if the noise was given instead.
-    `PETDL_CHOSEN` except "epsilon" : other settings of the student. The column `epsilon` contains the bound.
+    target : ε for which the noise of the training was calibrated (the setting "epsilon" of the student); NaN if the
+        noise was given instead.
+    `PETDL_CHOSEN` without "epsilon" : all other settings of the student.
     `PETDL_TEACHERS` : settings of the teachers.
     teacher_accuracy : mean accuracy of the teachers.
     """
@@ -332,8 +343,9 @@ def petdl_students(records: Records) -> pd.DataFrame:
 def is_printed_of(value: Value, row: Mapping[Any, Any]) -> bool:
     """Return True if the paper on PET-DL prints `value` for the setting of the PET-DL student in `row`.
 
-    The student must have the form "published", the same data set, number of teachers and weighting as `value`, and
-    nearly the same compression.
+    The setting consists of the data set, the number of teachers, the weighting of the teachers, and the compression
+    factor (number of parameters of a teacher divided by that of the student). Compression factors count as equal if
+    they differ by less than 2 % (`_NEAR`). The result is False for all forms of PET-DL except "published".
     """
     chosen = value.parameters or {}
     if row["form"] != "published" or (value.dataset, value.teachers) != (row["dataset"], row["teachers"]):

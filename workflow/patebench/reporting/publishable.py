@@ -33,7 +33,10 @@ LEDGER = "ledger"
 
 @dataclass(frozen=True, kw_only=True)
 class Student:
-    """Student trained on released labels, with its test accuracy. Of its `queries` queries, `labels` have a label."""
+    """Student trained on released labels, with its test accuracy.
+
+    `queries` is the number of queries, and `labels` the number of these queries that were answered with a label.
+    """
 
     method: str
     model: str

@@ -192,7 +192,8 @@ class Published:
     def spent(self, value: Value) -> float | None:
         """Return the ε that the paper prints in the same table row as the accuracy `value`; None if there is none.
 
-        The ε is the quantity "epsilon" or, if the row has none, "epsilon_chosen".
+        The ε is the quantity "epsilon" of the row. If the row lacks this quantity, it is "epsilon_chosen", the ε that
+        the authors chose for an experiment in advance.
         """
         epsilon = self.lookup("epsilon", **value._place)
         return self.lookup("epsilon_chosen", **value._place) if epsilon is None else epsilon

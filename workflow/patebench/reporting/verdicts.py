@@ -1,10 +1,11 @@
 """Compare every printed number with the measurement of this run in the same setting, and give a verdict.
 
-A number is `reproduced` if the measured mean differs from it by at most a tolerance: the standard deviation over the
-seeds or, if larger, one percentage point of accuracy (for an ε or a size, 5 % of the printed number). Otherwise the
-number is `better` (more accurate, or a smaller ε) or `short` (less accurate, or a larger ε). A claimed ε is `unsound`
-if an audit, or the exact ε for the votes, exceeds it. Numbers that were not measured are `not comparable` or `not run`,
-with the reason from `config/published.csv` or the command that measures them.
+A number is `reproduced` if the measured mean differs from it by at most a tolerance. For an accuracy, the tolerance is
+one percentage point; for other numbers, such as an ε, it is 5 % of the printed number. If the standard deviation over
+the seeds is larger, it is the tolerance. Beyond the tolerance, a number is `better` (the measured accuracy is larger,
+or the measured ε smaller) or `short` (the opposite). A claimed ε is `unsound` if an audit, or the exact ε for the
+votes, exceeds it. Numbers that were not measured are `not comparable` or `not run`, with the reason from
+`config/published.csv` or the command that measures them.
 """
 
 import math

@@ -69,9 +69,9 @@ def _title(families: dict[tuple[Any, ...], str], panel: tuple[Any, ...]) -> str:
 def _select_panels(bounds: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of `bounds` for the panels that are drawn.
 
-    If `bounds` has at most `_MOST` panels, or no worst-case bound, all rows are returned. Otherwise, panels are
-    preferred whose worst-case ε for all queries is close to 1, on a logarithmic scale. First, the preferred noise
-    setting is kept for each ensemble, mechanism and δ. Then the `_MOST` preferred panels are selected.
+    If `bounds` has at most `_MOST` panels, or no worst-case bound, all rows are returned. Otherwise, panels are ranked
+    by their worst-case ε for all queries: the closer ln ε is to 0, the better. First, only the noise setting with the
+    best panel is kept for each ensemble, mechanism and δ. Then, the `_MOST` best of the remaining panels are selected.
     """
     if len(distinct(bounds, _PANEL)) <= _MOST:
         return bounds
@@ -289,7 +289,8 @@ def _draw_row(axis: Axes, y: int, row: dict[Any, Any], marks: dict[str, Any], in
     """Draw the stated ε and the audited ε of `row` (one mechanism and setting) at the vertical position `y`.
 
     Stated ε are drawn slightly above `y`, and audited ε slightly below. ε = ∞ is drawn at `infinity`. The row is shaded
-    if the audit contradicts a stated ε.
+    if the audit contradicts a stated ε. `marks` contains the markers, as arguments of matplotlib's `scatter` for each
+    column of `row` that contains an ε (see `_scatter_styles`).
     """
     places = {
         name: infinity if row[name] == float("inf") else row[name] if row[name] >= _NOTHING else _ZERO

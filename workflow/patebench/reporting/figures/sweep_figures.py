@@ -121,10 +121,11 @@ def _title(settings: tuple[Any, ...], varying: list[int]) -> str:
 
 
 def _draw_namings(axis: Axes, x_column: str, students: pd.DataFrame, namings: pd.DataFrame) -> None:
-    """Draw the accuracy of naming public clusters, at ε = 0, against `x_column`, as a reference for `students`.
+    """Draw the accuracy that public data alone reach if each cluster of the pool gets its most frequent true label.
 
-    A cluster of public data is named by its most frequent true label. `namings` contains one accuracy per split and
-    number of clusters. Only splits and numbers of clusters that occur in `students` are drawn.
+    The accuracy is drawn against `x_column`, as a reference for `students`. It needs no private data, so ε = 0.
+    `namings` contains one accuracy per split and number of clusters. Only splits and numbers of clusters that occur in
+    `students` are drawn.
     """
     same = ["dataset", "setting", "clusters"]
     own = namings.merge(students[same].drop_duplicates(), on=same)

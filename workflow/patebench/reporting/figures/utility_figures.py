@@ -77,8 +77,9 @@ def draw_equal_epsilon(records: Records, published: Published) -> Figure:
 def draw_table(frame: pd.DataFrame) -> Figure:
     """Draw accuracy against ε for the methods in a table `equal-epsilon`, one panel per data set, split and adjacency.
 
-    Each row of `frame` is a method. Colour and marker show the mechanism of the method or, for a private model, its
-    form. Dashes distinguish methods of one colour.
+    Each row of `frame` is a method: a student of PATE, or a private model of another system such as DP-SGD. Colour and
+    marker show the mechanism that labels the student's queries, or the system and the variant of the private model.
+    Dashes distinguish methods of one colour. Values printed in papers are grey.
     """
     measured = frame[[f"seeds_at_{target:g}" for target in TARGETS]].notna().any(axis=1)
     # The most accurate method is first.
@@ -131,8 +132,9 @@ def _style_key(row: dict[Any, Any]) -> str:
 def _method_label(row: dict[Any, Any]) -> str:
     """Return the legend label of the method in `row`, a row of the table `equal-epsilon`.
 
-    The label states the system unless it is PATE, the mechanism or form, and the learner. It adds the number of
-    teachers if ε protects a teacher's shard, and "claimed" if ε is not a worst-case bound.
+    The label lists the system (left out for PATE), the mechanism or the variant of a private model, and the learner. In
+    brackets, it adds the number of teachers if ε protects a teacher's shard, and "claimed" if ε is not a worst-case
+    bound.
     """
     way, learner = in_words(row["way"]), in_words(row["learner"])
     parts = [learner] if learner == way or learner.startswith(f"{way}, ") else [way, learner]
@@ -260,7 +262,8 @@ def _draw_students(axis: Axes, students: pd.DataFrame, noted_column: str) -> Non
     """Draw a filled marker per student at its worst-case ε, and an open one at its data-dependent ε if this differs.
 
     A thin line joins the two markers. Students with an infinite ε are left out. Students on the Pareto front get a note
-    (see `_notes`). `noted_column` is "mechanism" if colours show the learning method, otherwise "method".
+    (see `_notes`). The note can show the value in `noted_column`: "mechanism" or "method" (the learning method of the
+    student), whichever the colours do not show.
     """
     finite = students[students["worst_case_epsilon_mean"] < math.inf]
     for index, words in _notes(finite, noted_column).items():

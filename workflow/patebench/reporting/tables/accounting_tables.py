@@ -66,9 +66,9 @@ def _headings(bounds: pd.DataFrame) -> "pd.Series[str]":
     """Return a column heading for each of `bounds`: the label of its accountant, or NaN if the bound is not shown.
 
     A Rényi curve can be converted to (ε, δ) by the classic or the tight formula. If an accountant has bounds of one
-    kind by both formulas, the classic bounds are not shown. Data-dependent bounds that are not exact are an exception:
-    papers state them by the classic formula, so both bounds are shown, and `_CLASSIC` is added to the heading of the
-    classic one.
+    kind by both formulas, only the tight bounds are shown, with one exception. Papers state data-dependent bounds by
+    the classic formula. So if an accountant only bounds the data-dependent divergence, instead of computing it exactly,
+    its classic bounds are shown too. The headings of these classic bounds end in `_CLASSIC`.
     """
     labels = bounds["label"].where(bounds["label"] != "", bounds["accountant"])
     tight = bounds["conversion"] == Conversion.TIGHT
@@ -169,6 +169,11 @@ _VERDICTS = ("violated", "disagrees", "holds", "vacuous")
 def build_audit(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per audited mechanism, setting and number of queries; sorted. Missing ε are NaN.
 
+    An audit has one of four verdicts on a stated ε. From the worst to the best, they are "violated" (the audit found a
+    larger ε), "disagrees" (not violated, but the released labels do not follow the stated distribution), "holds", and
+    "vacuous" (the stated ε is too large to be tested). If a column summarises several verdicts, it contains the worst
+    one.
+
     Returns
     -------
     Frame with the columns `AUDITED` and these:
@@ -176,8 +181,8 @@ def build_audit(records: Records, published: Published) -> pd.DataFrame:
     claimed, worst_case, data_dependent : smallest stated ε of this kind.
     `audited_lower: <method>` : largest ε lower bound that an audit method found; one column per method (see
         `audit_methods`).
-    claim : verdict of the audit on the claimed ε: "violated", "disagrees", "holds" or "vacuous".
-    verdict : worst verdict on the proven ε (worst-case and data-dependent).
+    claim : verdict on the claimed ε.
+    verdict : verdict on the proven ε (worst-case and data-dependent).
     """
     ranks = {verdict: rank for rank, verdict in enumerate(_VERDICTS)}
     audits = records.audits.assign(rank=records.audits["verdict"].map(ranks).astype("float64"))

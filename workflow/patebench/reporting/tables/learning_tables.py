@@ -69,9 +69,9 @@ def build_ensembles(records: Records, published: Published) -> pd.DataFrame:
 def of_ensembles(ensembles: pd.DataFrame, values: Sequence[str], **further: tuple[str, str]) -> pd.DataFrame:
     """Return `over_seeds` of the columns `values` and the aggregates `further`, one row per ensemble setting.
 
-    The name of a value may end in `_mean`, because the value is a mean over teachers. Its columns do not repeat this
-    ending: `teacher_accuracy_mean` gives `teacher_accuracy_mean` and `teacher_accuracy_std`, the mean and standard
-    deviation over the seeds.
+    For each value, the columns ending in `_mean` and `_std` contain the mean and standard deviation over the seeds. A
+    value that is already a mean over teachers, such as `teacher_accuracy_mean`, loses its own ending first. So its
+    columns are `teacher_accuracy_mean` and `teacher_accuracy_std`, not `teacher_accuracy_mean_mean`.
     """
     frame = over_seeds(ensembles, ENSEMBLE, values, **further)
     return frame.rename(columns=lambda column: column.replace("_mean_", "_"))

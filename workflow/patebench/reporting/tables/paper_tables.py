@@ -37,10 +37,10 @@ from patebench.reporting.verdicts import NUMBER, Verdict, best_of_each_number, c
 def build_papers(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per paper that counts how many of its printed numbers have each verdict.
 
-    There is one column per verdict, such as "reproduced". If a printed number is compared in several settings, the
-    verdict that comes first in `Verdict` counts. Measurements on a changed copy of a data set do not count.
-    `short_otherwise` is the number of printed numbers that count as reproduced or better, but are short in another
-    setting.
+    There is one column per verdict, such as "reproduced" or "short". If a printed number is compared in several
+    settings, the verdict that comes first in `Verdict` counts. Measurements on a copy of a data set that a user changed
+    do not count. The column `short_otherwise` counts the printed numbers with the verdict "reproduced" or "better" that
+    have the verdict "short" (less accurate, or a larger ε) in another setting.
     """
     frame = verdicts(records, published)
     frame = frame[frame["copy_of"].isna()]
@@ -133,8 +133,8 @@ def build_nzc_students(records: Records, published: Published) -> pd.DataFrame:
     numbers that NZC prints. `true_label_accuracy_…` is the accuracy of the best model trained on as many true labels as
     the student has queries.
 
-    Data sets without students that learn from NZC's immutable noisy argmax are left out. Mechanisms that are not
-    compared with NZC are left out (see `_is_compared`).
+    The table contains only data sets on which a student learns from NZC's immutable noisy argmax. On these data sets,
+    it contains the students of all mechanisms that the NZC paper evaluates or that test stability (`_is_compared`).
     """
     records = records.of_whole_pool()
     students, of_nzc = records.students, records.students["mechanism"].isin(IMMUTABLE)
