@@ -22,7 +22,7 @@ COMMANDS = {
     "train_teachers": "Train a chunk of teachers and write their votes.",
     "join_votes": "Join the chunks into one vote matrix and describe the ensemble.",
     "import_votes": "Import votes from a file, in place of trained teachers.",
-    "extract_features": "Learn features of the pool without labels.",
+    "extract_features": "Compute features of the pool with a public encoder.",
     "select_queries": "Select the queries of one round, or of an ensemble.",
     "aggregate": "Label queries with a mechanism at one noise setting.",
     "secure_share": "Split noisy votes into shares, one per aggregator.",

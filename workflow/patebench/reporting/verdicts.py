@@ -45,8 +45,9 @@ from patebench.reporting.wording import (
 class Verdict(StrEnum):
     """Verdict on a number printed in a paper, from its comparison with the measurement of the run.
 
-    The docstring of the module defines each verdict. If a number has several verdicts, the first in the order of
-    definition counts, so a claim that is contradicted in one setting is unsound.
+    The docstring of the module defines each verdict. A number that is compared in several settings has one verdict per
+    setting. Of these verdicts, the one listed first in this class counts. For example, a claimed ε is unsound if one
+    setting contradicts it, even if it is reproduced in another setting.
     """
 
     UNSOUND = "unsound"
@@ -144,8 +145,9 @@ def at_epsilon(measured: float, printed: float | None) -> bool:
 def _judge(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
     """Return the verdicts on the printed number `value`: one per setting with a measurement, or one if there is none.
 
-    If `value` belongs to a changed copy of a data set, only settings with a measurement get a verdict: `unsound` if the
-    measurement contradicts a claimed ε, otherwise `not comparable`.
+    A user may make a changed copy of a data set; `value.copy_of` is then the data set for which the paper prints the
+    number. A measurement on the copy gets the verdict `unsound` if it contradicts a claimed ε, and otherwise `not
+    comparable`. If there is no measurement on the copy, there is no verdict.
     """
     if value.not_comparable:
         judged = [{"verdict": Verdict.NOT_COMPARABLE, "why": value.not_comparable}]
@@ -238,9 +240,9 @@ class _Measures:
     def _sources(self) -> dict[str, tuple[pd.DataFrame, str, Sequence[str], Sequence[str]]]:
         """Return {quantity: (frame, column, keys, how)}, which states where the measurements of each quantity are.
 
-        The column `column` of `frame` contains the measured numbers. A row is compared with a printed number if its
-        columns `keys` equal the fields of the number. Its columns `how` describe its setting. Quantities that other
-        methods look up, such as `_petdl`, are left out.
+        Each row of `frame` is a measurement, and the measured number is in the column `column`. The row is compared
+        with a printed number if the columns `keys` of the row equal the fields of the printed number. The columns `how`
+        of the row describe its setting. Quantities for which `of` calls another method, such as `_petdl`, are left out.
         """
         ensembles, students, baselines = self.records.ensembles, self.records.students, self.records.baselines
         labels, all_labels = self.records.of_whole_pool().label_sets, baselines["true_labels"].isna()
@@ -369,9 +371,11 @@ def _rows_of_setting(
 
     Returns
     -------
-    The new column `measured` is a copy of the column with the measured numbers. The new column `how` describes the
-    setting as text, by `description_columns` and, if necessary, by further columns. Two rows have the same text only if
-    they differ in nothing but the seed.
+    Rows of `frame` with further columns, of which two are in every result:
+
+    measured : the measured numbers, copied from the column that the parameter `measured` names.
+    how : the setting as text, described by `description_columns` and, if necessary, by further columns. Two rows have
+        the same text only if they differ in nothing but the seed.
     """
     for key in keys:
         if (printed := getattr(value, key)) is not None:
@@ -404,10 +408,10 @@ def _words_of(frame: pd.DataFrame, column: str) -> list[Words]:
 def _extend_equal_words(words: Sequence[Words], further: Sequence[Words]) -> list[Words]:
     """Return the descriptions `words` of rows, with words added to descriptions that several rows share.
 
-    `words` and `further` contain one tuple of words per row. Rows with the same description form a group. Each row of a
-    group gets those of its `further` words that not all rows of the group have. For example, the descriptions ("mlp",)
-    and ("mlp",) with the further words ("n = 50", "T = 10") and ("n = 100", "T = 10") become ("mlp", "n = 50") and
-    ("mlp", "n = 100").
+    `words` and `further` contain one tuple of words per row. Rows with the same description form a group. The words in
+    `further` that do not occur in all rows of the group distinguish these rows, and are added to their descriptions.
+    For example, the descriptions ("mlp",) and ("mlp",) with the further words ("n = 50", "T = 10") and ("n = 100", "T =
+    10") become ("mlp", "n = 50") and ("mlp", "n = 100").
     """
     pairs: dict[tuple[Words, Words], Words] = dict.fromkeys(zip(words, further, strict=True), ())
     several = Counter(word for word, _ in pairs)

@@ -58,8 +58,8 @@ def parameters_in_words(mechanism: str, parameters: Mapping[str, Any]) -> str:
 def in_text(frame: "pd.DataFrame") -> "pd.DataFrame":
     """Return `frame` with columns of text instead of columns of dictionaries and tuples, which tables cannot show.
 
-    The column `noise_in_words` replaces `parameters`, `rounds_in_words` replaces `selection`, and `<recall>_in_words`
-    replaces `<recall>_mean`, a recall by class.
+    The column `noise_in_words` replaces `parameters`, and `rounds_in_words` replaces `selection`. Mean recalls by class
+    become text too: for example, `label_recall_in_words` replaces `label_recall_mean`.
     """
     if "parameters" in frame:
         pairs = zip(frame["mechanism"], frame["parameters"], strict=True)
@@ -77,7 +77,8 @@ def in_text(frame: "pd.DataFrame") -> "pd.DataFrame":
 def recall_in_words(recall: Any) -> str | None:
     """Return a recall by class as text in percent, such as "healthy 98.1, severe 4.5".
 
-    Return None for an unknown recall, which is not a mapping.
+    `recall` maps class names to fractions, or to None for a class without samples. If `recall` is not a mapping but a
+    missing value, return None.
     """
     if not isinstance(recall, Mapping):
         return None
@@ -94,8 +95,9 @@ def differing_words(settings: Sequence[Sequence[str]]) -> list[str]:
 def queries_in_words(number: str, strategy: str = "", rounds: str = "") -> str:
     """Return a number of queries and how they were selected: "100 prototypes" or "100 labels (least confident)".
 
-    `number` is a text such as "100 labels" or "T = 100", `strategy` is the name of the selection strategy, and `rounds`
-    is the result of `rounds_in_words`.
+    `number` is text that contains the number, such as "100 labels" or "T = 100". `strategy` is the name of the
+    selection strategy. For the strategy "prototypes", only the digits of `number` are used. `rounds` is the result of
+    `rounds_in_words`; for several rounds, it replaces the strategy.
     """
     if " + " in rounds:
         return f"{number} ({rounds})"
@@ -145,8 +147,8 @@ def _part_in_words(part: str) -> str:
 def owners_in_words(partition: object) -> str:
     """Return "all records of one owner" if ε protects all records of an owner together, otherwise "".
 
-    An owner is, for example, a patient with several samples. `partition`, which assigns private records to teachers,
-    determines if ε protects all of them.
+    An owner is, for example, a patient with several samples. `partition` is the name of the rule that assigns private
+    records to teachers. ε protects all records of an owner if the rule assigns them to the same teacher.
     """
     return "all records of one owner" if Change.OWNER in protected_changes(partition) else ""
 

@@ -48,10 +48,12 @@ def split_votes(
 
     Parameters
     ----------
+    mechanism : mechanism that draws the noise. It may count only some votes of a teacher; the other votes become
+        abstentions
     votes : (teachers, queries) int array
     teachers : (teachers,) int array
-        Indices of these teachers in the ensemble. A teacher's counted votes depend only on its row of `votes` and its
-        index, not on the other rows.
+        Indices of these teachers in the ensemble. A teacher's index and votes determine which of its votes are counted;
+        the other teachers have no effect.
     draws : source of the random numbers and of the noise
     ensemble : number of all teachers, including those that are not in `votes`
     aggregators : number k of aggregators

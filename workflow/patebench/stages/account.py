@@ -81,8 +81,9 @@ def run(
     drawn as well. They have no curves, because each point of a curve would be a release.
 
     For a release, ε is stated for all queries together, with bounds that are valid for discrete noise. With --ledger,
-    the total ε of all releases from the same private data is added, for the changes of the data that all of them
-    protect. Without such a change, no total is stated.
+    the total ε of all releases from the same private data is added. Each release protects against some changes of the
+    data, such as a replaced record. The total ε holds only for changes that are common to all releases. Without a
+    common change, no total is stated.
 
     For queries selected in rounds, ε is stated for all queries together. Worst-case bounds are included only if they
     are valid for adaptive queries. Data-dependent bounds treat the queries as fixed in advance, and the output states
@@ -185,11 +186,14 @@ def _query_numbers(labels: Artefact, requested: Sequence[int]) -> list[int]:
 
 
 def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path) -> Ledger:
-    """Return the ledger in `folder` that contains the release `labels`.
+    """Return the ledger in `folder` that contains the release `labels`; `source` is the file of `votes`.
 
-    Raise PatebenchError if the labels come from a seed, if the ledger does not contain the release, or if it states
-    another mechanism, parameters, partition, votes, number of teachers or number of queries than `labels` and `votes`.
-    `source` is the file of `votes`.
+    Raise PatebenchError in three cases:
+
+    - the noise of `labels` was drawn from a seed, so `labels` are not a release;
+    - the ledger does not contain the release;
+    - the ledger states another mechanism, parameters, partition, votes, number of teachers, number of queries or number
+      of rounds than `labels` and `votes`.
     """
     if labels.meta["mode"] != Mode.RELEASE:
         raise PatebenchError("these labels were drawn with a seed, so they are in no ledger; leave out --ledger")
@@ -238,9 +242,11 @@ def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path)
 def _total_bounds(ledger: Ledger, queries: Sequence[int], delta: float) -> list[Bound]:
     """Return the total ε of all releases in `ledger` as a bound for each number of queries in `queries`.
 
-    If the ledger has a limit (ε budget), the total ε is this limit. Otherwise, it is the ε of the composition of all
-    releases. The total is the same for each number. It holds for the changes of the data that all releases protect.
-    Return [] if there is no such change.
+    If the ledger has a limit (ε budget), the total ε is this limit, at the δ of the limit or at `delta`, whichever is
+    larger. Otherwise, it is the ε of the composition of all releases. The total is the same for each number of queries.
+
+    Each release protects against some changes of the data, such as a replaced record. The total ε holds only for
+    changes that are common to all releases. Without a common change, return [].
     """
     changes = spending.common_changes(ledger.spent)
     if not changes:

@@ -4,9 +4,9 @@ All ensembles of the configuration are audited, with the first seed of each expe
 `join_votes` run in this process, in a temporary folder: once on the unchanged data and once on each changed copy. In
 active learning, only the queries of the first round are selected. Nothing is released.
 
-Each changed copy is stored as a user's own files, which the stage `data` reads with the loader for own files. If the
-data set is a folder or table of the user, its own loader is also run on changed files, to detect a loader that derives
-public facts from private records.
+Each changed copy is stored in npz files, which the stage `data` reads with the loader `npz`. If the configuration's
+data set is a folder or table of the user, changed folders or tables are also read with the loader `folder` or `table`.
+This detects a loader that derives public facts from private records.
 """
 
 import hashlib
@@ -136,10 +136,10 @@ def audit(config: Run, folder: Path, changes: int = 1, thorough: bool = False) -
 class Rerun:
     """Run of the stages from `data` to the votes of an ensemble, in this process.
 
-    The method `prepare` runs the stages before training and stores digests of the outputs in the attribute `prepared`.
-    Then, the method `vote` trains teachers. The stage `data` loads the data set `data`, and all stages write to
-    `folder`. If `ensemble` is None, only the stage `data` runs. `rounds` are first rounds of active learning, whose
-    queries are selected before training.
+    The method `prepare` runs the stages before training, and stores digests of their outputs in the attribute
+    `prepared`. Then, the method `vote` trains teachers. All stages write to `folder`. `data` is the data set on which
+    the stages run. If `ensemble` is None, only the stage `data` runs. `rounds` contains the first round of active
+    learning, once for each strategy that selects queries; the queries are selected before training.
     """
 
     def __init__(
@@ -223,10 +223,11 @@ class Rerun:
         return Traces(self.public_traces(chunks), self.prepared.shards, votes)
 
     def public_traces(self, chunks: Collection[str] = ()) -> dict[str, str]:
-        """Return a dict from the name of each public output to its text, for comparison with another run.
+        """Return all public outputs as {name: text}, to compare them with the outputs of another run.
 
-        The texts are the list of all files, the digests of public files, and the public metadata of private files. A
-        file with the votes of a chunk of teachers is included only if the chunk is in `chunks`.
+        An output is the list of all files, a public file, or an entry of the public metadata of a private file. The
+        text is the list, the digest of the file, or the value of the entry. A file with the votes of a chunk of
+        teachers is included only if the chunk is in `chunks`.
         """
         files = [path for path in sorted(self.folder.rglob("*")) if path.is_file()]
         files = [path for path in files if path.parent.name != "chunks" or path.stem in chunks]
@@ -288,11 +289,11 @@ class DataSet:
         return replace(self.data, settings=settings.model_copy(update=changes))
 
     def audit(self) -> AuditedData:
-        """Test whether changing one private record changes a public output of the stage `data`; return the findings.
+        """Test that no public output of the stage `data` depends on one private record; return one finding per change.
 
-        The changed record is unlike all others, for example because it has a new label. There is one finding per
-        change. Raise PatebenchError if the public outputs change when the loader for own files reads a copy of the
-        unchanged data.
+        Each change makes one private record unlike all others, for example by a new label. The changed data may be read
+        with another loader than the data set's own. So the unchanged data are first read with this other loader
+        (`npz`). If this already changes a public output, PatebenchError is raised.
         """
         own = Rerun(self.config, self.with_records(self.private.arrays, "own"), self.folder / "own").prepare()
         if moved := differing_keys(self.unchanged.prepared.public, own.prepared.public):
@@ -322,15 +323,16 @@ def compare_runs(
 ) -> ChangeFinding:
     """Run the stages on changed data, compare their outputs with those on unchanged data, and return the finding.
 
-    Teachers are trained, and their votes compared, only if the outputs before training do not differ. An error while
-    the stages run is a finding too: a stage refused the changed data.
+    Teachers are trained, and their votes compared, only if the outputs before training comply: no public output and at
+    most one shard differs. An error while the stages run is a finding too: a stage refused the changed data.
 
     Parameters
     ----------
     kind, what : kind and description of the change
     claimed : True if the partition claims that the change alters at most one shard
     before, after : runs on the unchanged and on the changed data
-    pick : function from the number of the teacher whose shard changed to the chunks to train; None: train no teachers
+    pick : function that takes the number of the teacher whose shard changed, and returns the chunks of teachers to
+        train; None: train no teachers
     """
     try:
         finding = ChangeFinding.of(kind, what, claimed, before.prepared, after.prepare().prepared)
@@ -363,9 +365,10 @@ def _audit_ensemble(
     labels_only = ensemble.split.parameters.protects is not None  # if True, samples are public and do not change
 
     def in_file_order(records: Records) -> Records:
-        """Return `records`, sorted by label if only labels are private; otherwise, keep their order.
+        """Return `records` in the order in which they are stored: sorted by label if only labels are private.
 
-        If sorted, a record with a changed label moves, as in data stored class by class.
+        A record with a changed label then moves to another position, as in data that are stored class by class. So the
+        audit also tests that the order of records has no effect. If whole records are private, their order is kept.
         """
         if not labels_only:
             return records

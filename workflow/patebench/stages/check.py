@@ -91,7 +91,7 @@ _Facts = tuple[str, dict[str, list[str]]]
 
 
 def _read_digests(path: Path) -> _Facts | ArtefactError:
-    """Return the digest of the artefact `path`, and the stored digests of its inputs by metadata entry.
+    """Return the digest of the artefact `path`, and the stored digests of its inputs as {metadata entry: digests}.
 
     An error in the file is returned, not raised, so that a cache stores it.
     """

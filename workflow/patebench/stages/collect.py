@@ -77,8 +77,9 @@ def run(
 class _LabelSet:
     """Labels in the file `path`, with metadata and true labels, from which records are made.
 
-    `votes` is the file of votes and `counted` the votes in it. `common` are the columns that all records of the
-    ensemble share, `truth` (pool samples,) the true labels of the pool if known, and `names` the class names.
+    The labels were drawn from the votes `counted`, which are in the file `votes`. `common` are the columns that all
+    records of the ensemble share, `truth` (pool samples,) the true labels of the pool if known, and `names` the class
+    names.
     """
 
     def __init__(
@@ -128,9 +129,9 @@ class _LabelSet:
     def measured(self, queries: int) -> Record:
         """Return the number and accuracy of the labels of the first `queries` queries, as columns of a record.
 
-        `answered` is the number of labels from the teachers, and `kept` the number of labels from the student. The
-        accuracy covers the labels of both. It is None if there are no labels or no true labels. `uncovered` lists the
-        classes without a label.
+        `answered` is the number of labels from the teachers. `kept` is the number of queries that the teachers did not
+        answer and that kept the student's own prediction as label. The accuracy covers both kinds of labels. It is None
+        if there are no labels or no true labels. `uncovered` lists the classes without a label.
         """
         labels = self.labels["labels"][:queries]
         answered = labels[labels >= 0]

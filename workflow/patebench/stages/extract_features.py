@@ -18,16 +18,17 @@ from patebench.features import encoder_class
 def run(
     *,
     pool: Annotated[Path, "Public pool."],
-    network: Annotated[Path | None, "TorchScript or ONNX file of your own encoder, if the pool names one."] = None,
+    network: Annotated[Path | None, "TorchScript or ONNX file of an encoder that is not built in."] = None,
     seed: int,
     stream: str,
     out: Annotated[OutputFile, "Output file with the features."],
     encoder: Annotated[OutputFile, "Output file with the encoder, which computes the features of any sample."],
 ) -> None:
-    """Learn features of the pool without labels.
+    """Compute features of the pool with a public encoder.
 
-    The encoder is trained on public samples only, so it is public. It is stored too, to compute features of other
-    samples. The pool's file states the type of the encoder.
+    The pool's file states the name of the encoder. Built-in encoders learn from the pool, were trained on other public
+    data, or need no training. For any other name, --network is your own encoder, which must also be trained on public
+    data only. Labels of the pool are not used. The encoder is stored too, to compute features of other samples.
     """
     import torch
 

@@ -27,8 +27,9 @@ def run(
 
     PLACE is a folder of ledgers or one ledger file [default: results/ledger]. A ledger contains only the draws that
     were entered in its folder. Two data files of the same people have separate ledgers, whose ε are not added. To add
-    them, state the same name of the data in all draws. --private gives a permanent name to the data of the ledger file
-    PLACE.
+    them, give both data files the same name: in each command that draws, state this name as --private.
+
+    In this command, --private gives a permanent name to the data of the ledger file PLACE.
     """
     if delta is not None:
         check_delta(delta)
@@ -49,7 +50,8 @@ def _summarise(ledger: Ledger, delta: float | None) -> dict[str, Any]:
     """Return the entries of `ledger` as a dict, with the ε of each entry and of all entries together at `delta`.
 
     An entry is one use of noise on private data. If `delta` is None, the δ of the ledger's limit is used or, without a
-    limit, 1e-5. The ε of all entries is None if no change of the data is protected by all of them.
+    limit, 1e-5. Each entry protects against some changes of the data, such as a replaced record. The ε of all entries
+    together holds only for changes that are common to all entries. Without a common change, it is None.
     """
     at = delta or (ledger.limit.delta if ledger.limit else 1e-5)
     changes = spending.common_changes(ledger.spent)

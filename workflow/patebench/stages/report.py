@@ -112,10 +112,10 @@ def _write_figure(name: str, records: "Records", published: "Published", folder:
 
 
 def title_of(configuration: Mapping[str, Any]) -> str:
-    """Return the title of a report: the name of the `configuration`, and the experiments that its key `only` selects.
+    """Return the title of a report: the name of the `configuration` or, without a name, the names of its experiments.
 
-    If `only` selects more than three experiments, none is listed. Without a name, the title lists the first three
-    experiments of the run and the number of the others.
+    If the configuration has a name, and its key `only` selects one to three experiments, their names follow. If it has
+    no name, the title lists at most three experiments and states the number of the others.
     """
     from patebench.config import shown
 

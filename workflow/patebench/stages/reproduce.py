@@ -99,19 +99,19 @@ def _words(name: str) -> list[str]:
     return re.findall(r"[^\s,()-]+", name.lower())
 
 
-def _show_verdicts(path: Path, row: Value) -> None:
-    """Print the verdicts on all values in the row of a paper's table that contains the value `row`.
+def _show_verdicts(path: Path, value: Value) -> None:
+    """Print the verdicts on all values in one row of a paper's table, the row in which `value` is printed.
 
     The verdicts are read from `path`, the file verdicts.csv of a run.
     """
     import pandas as pd
 
     frame = pd.read_csv(path, keep_default_na=False, na_values=[""])
-    same = (frame["paper"] == row.paper) & (frame["table"] == row.table) & (frame["row"] == row.row)
+    same = (frame["paper"] == value.paper) & (frame["table"] == value.table) & (frame["row"] == value.row)
     verdicts = frame.loc[same, list(_SHOWN)].astype(object)
     if verdicts.empty:
         raise PatebenchError(
-            f"the run measured no value of '{row.name}', so {path} contains no verdict on it; leave --seeds out, or "
+            f"the run measured no value of '{value.name}', so {path} contains no verdict on it; leave --seeds out, or "
             "give all seeds of the configuration"
         )
     cells = verdicts.where(verdicts.notna(), "").to_numpy().tolist()

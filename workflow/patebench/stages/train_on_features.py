@@ -57,10 +57,13 @@ def run(
 ) -> None:
     """Train a differentially private classifier on features of a public encoder.
 
-    Depending on the method, the private records are summarised by noisy sums, noisy votes or histograms, public samples
-    chosen by the exponential mechanism, or randomised labels. Private samples that equal a pool or test sample byte for
-    byte are left out. With --student, a student is trained on the classifier's labels of the pool. A method that
-    protects only labels needs a pool made with --protects labels, and reads the private labels of this pool.
+    The method determines how the private records are used: through noisy sums, through noisy votes or histograms,
+    through randomised labels, or through the choice of public samples by the exponential mechanism. Private samples
+    that equal a pool or test sample byte for byte are left out. With --student, a student is trained on the
+    classifier's labels of the pool.
+
+    Some methods protect only labels. They need a pool that the stage split made with --protects labels. The samples of
+    this pool are public, and the methods read their private labels from --private.
     """
     from patebench.baselines.on_features.feature_method import FeatureMethod, PrivateRecords
 
@@ -126,7 +129,7 @@ def read_inputs(
 
 
 def label_accuracy(labels: NDArray[np.integer], true: Artefact, pool: Artefact) -> dict[str, Any]:
-    """Return `answered`, the number of labels, and accuracies of the labels with the prefix `label_` in a dict.
+    """Return a dict with the number of labels (`answered`) and their accuracies (keys that start with `label_`).
 
     `labels` (samples,) are labels of the first samples of `pool`; −1 means no label. `true` contains the true labels.
     """

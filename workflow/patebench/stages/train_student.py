@@ -124,10 +124,10 @@ def run(
 
 
 def _use_images(data: StudentData, samples: Artefact) -> StudentData:
-    """Return a copy of `data` whose samples are the pool's images in `samples`, not the features of these images.
+    """Return a copy of `data` whose pool contains the images in `samples`, not the features of these images.
 
-    The copy's function `features` returns the features of this array of images. For any other array, or if `data` has
-    no features, it raises PatebenchError.
+    Methods may call the copy's function `features` only for the whole pool, and get the pool's features. For any other
+    array, or if `data.features` is None, the function raises PatebenchError.
     """
     vectors = data.features(samples["x"]) if data.features else None
 

@@ -61,9 +61,13 @@ def run(
     temperature, and stored for distillation. With --hints, each teacher's probabilities and hints (outputs of a hidden
     layer) are stored for PET-DL.
 
-    Models that vote with public features are not trained. They need --features of the pool and the --encoder of these
-    features, and only they can vote in rounds. In a round, --selected lists the queries of all rounds so far, in order,
-    and teachers vote on the queries of the last round. A record that is nearer to a query of an earlier round abstains.
+    Models that vote with public features are not trained: each record of a teacher votes with its own label. They need
+    --features of the pool and the --encoder of these features.
+
+    In active learning, queries are selected in rounds. --selected lists the queries of all rounds so far, in order, and
+    teachers vote on the queries of the last round. After the first round, only the model nearest-query can vote. Each
+    record of its teachers has one or more nearest queries among those of all rounds, and votes only on those of the
+    last round.
     """
     samples, queries, test_set = read_samples(private, "private"), read_arrays(pool, POOL), read_samples(test, "test")
     shards = read_partition(partition, samples)

@@ -2,16 +2,16 @@
 
 The EMA of the student's weights (a mean teacher, Tarvainen & Valpola 2017) predicts labels for weakly augmented samples
 of the pool (weak views). If the EMA is confident about a sample, the student learns the predicted label on a strongly
-augmented view of the sample. The confidence threshold falls during training. The EMA becomes right about most samples,
-but with a constant threshold, the student would never learn from samples about which the EMA is unsure. On large pools,
-labels that look wrong are removed first (`cleaned`).
+augmented view of the sample. The confidence threshold falls during training, so that the student learns from more and
+more samples. With a constant threshold, the student would never learn from samples about which the EMA is correct but
+unsure. On large pools, labels that look wrong are removed first (`cleaned`).
 
 If records voted on clusters of the pool and the noisy counts were released as a table, `trainer_in_clusters` uses all
 counts. It scales the EMA's predictions in each cluster so that their mean moves towards the class shares in the
 cluster's row (`ClusterAlignment`). For example, a cluster with 90 % of its votes for one class and 10 % for another
-teaches both classes, although its query has only one label. The weights of the table and of the labels fall during
-training, because the EMA's prediction for a sample is more often right than the label of its cluster. The table is
-public, so its use costs no privacy.
+teaches both classes, although its query has only one label. The strength of this scaling falls to 0 during training,
+and so does the weight of the released labels in the loss. The reason is that the EMA's prediction for a sample is more
+often right than the label of its cluster. The table is public, so its use costs no privacy.
 """
 
 import math
@@ -171,9 +171,14 @@ def trainer_in_clusters(data: StudentData, config: StudentConfig, seed: int) -> 
 
     In each cluster, predictions are aligned to the class shares in the cluster's row (`ClusterAlignment`). Before the
     shares are computed, counts of at most three standard deviations of the noise are replaced by a small value. A query
-    keeps its label only if one class has a share of at least 90 % (`_PURE`). Draws come from torch's global generator.
-    Raises PatebenchError if no row has such a class, if `data.features` is None, or if `data` contain no table in which
-    each record voted on the nearest centre.
+    keeps its label only if one class has a share of at least 90 % (`_PURE`) in its row. Draws come from torch's global
+    generator.
+
+    Raises PatebenchError in three cases:
+
+    - `data.features` is None;
+    - `data` contain no table of votes in which each record has one vote, for the cluster with the nearest centre;
+    - no query keeps its label.
     """
     table = data.table
     if table is None or data.features is None or table.neighbours or table.weighted:

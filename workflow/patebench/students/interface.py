@@ -30,9 +30,9 @@ class NoisyTable:
     queries : (queries,) positions of the queries in the pool
     variance : variance of the noise on each count
     records : number of private records that voted
-    neighbours : number of nearest queries on which each record voted. If None, each record voted on the query with the
-        nearest centre (`features.cells.centres`), which may differ from the nearest query. Not used if `weighted` is
-        True
+    neighbours : number of queries on which each record voted, the nearest ones. If None, each record voted on one
+        query, the query of the cell that contains the record (see the module `features.cells`). Not used if `weighted`
+        is True
     weighted : True if each record voted on all queries, with weights
     """
 
@@ -54,9 +54,10 @@ class StudentData:
     labels : (samples,) the released label of each sample, −1 for samples that were not queried or not answered
     classes : number of classes
     log_likelihood : (samples, classes) ln Pr[release | class of the sample], up to a constant per sample; 0 for samples
-        that were not queried. It is public for local mechanisms (known channel) and for released tables (known noise).
-        It is None for all other mechanisms, whose likelihood depends on private counts. If all rows of a table were
-        decoded together, the array contains ln Pr[class | table] instead.
+        that were not queried. For released tables of noisy counts, the labels of all queries can also be estimated
+        jointly, with a prior; then the array contains the log-posterior ln Pr[class of the sample | table] instead. The
+        array is None for mechanisms that are not local and release no table, because their likelihood depends on
+        private counts
     features : function from samples to public features, for methods that need features
     table : the released table of noisy counts, for methods that use the whole table
     """
@@ -110,7 +111,7 @@ Learner = Annotated[Model, AfterValidator(_check_student_model)]
 
 
 class StudentConfig(Parameters):
-    """Name of a student method, and its options; the method chooses options that are None."""
+    """Name of a student method, and its options. If an option is None, the method uses its own default."""
 
     method: Method = Field(description="Name of the student's method in the registry of student methods.")
     model: Learner | None = Field(

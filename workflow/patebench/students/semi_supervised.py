@@ -141,10 +141,10 @@ def class_shares(counts: Tensor) -> Tensor:
     """Return the estimated share of each class (classes,); `counts` (classes,) are the numbers of released labels.
 
     Labels are few, so most of the difference between counts is chance. The estimate is therefore a weighted mean of the
-    observed shares and equal shares. The weight of the observed shares is max(0, 1 − (classes − 1)/χ²), where χ² is
-    Pearson's statistic of `counts` against equal shares. If classes are equally frequent, χ² has the mean classes − 1.
-    This is the positive-part estimator of James & Stein (Efron & Morris 1975, *Data analysis using Stein's estimator
-    and its generalizations*). Without labels, all shares are equal.
+    observed shares and equal shares. The weight of the observed shares is max(0, 1 − (k − 1)/χ²). Here, k is the number
+    of classes, and χ² is Pearson's statistic of `counts` against equal shares. The expectation of χ² is k − 1 if
+    classes are equally frequent. This is the positive-part estimator of James & Stein (Efron & Morris 1975, *Data
+    analysis using Stein's estimator and its generalizations*). Without labels, all shares are equal.
     """
     classes, equal = len(counts), counts.sum() / len(counts)
     chi_squared = (counts - equal).square().sum() / equal

@@ -13,9 +13,11 @@ shares of the private records. The matrix W (features, classes) is learnt as fol
 - The prior of a row of W is N(0, τ²·d²ᵖ·I), where d is the standard deviation of the row's feature.
 - c, p and τ maximise the evidence (MacKay 1992).
 
-All of these numbers are public. If votes have weights, f are the coordinates of a vote along the principal axes
-(`Directions.along`), and A follows from the second moment of these coordinates. Derivation:
-docs/explanation/proofs-systems.md, "Regression of a table".
+All of these numbers are public.
+
+If votes have weights, a sample's coordinates along principal axes of the pool (`Directions.along`) take the place of
+the features f. The votes v are a rotation of these coordinates, so A follows from the second moment of the coordinates.
+Derivation: docs/explanation/proofs-systems.md, "Regression of a table".
 """
 
 from collections.abc import Iterator
@@ -75,8 +77,8 @@ def fitted(data: StudentData, method: str) -> LogProbabilities:
 def regression(features: Array, table: NoisyTable, directions: Directions | None = None) -> tuple[Array, Array]:
     """Return the weights W (features, classes) of the linear student, and the class shares s (classes,) of the records.
 
-    The student gives a sample with features f the class probabilities s + Wᵀf. W is the fit with the largest evidence
-    (marginal likelihood) among `candidates`, which has the same parameters.
+    The student gives a sample with features f the class probabilities s + Wᵀf. The function `candidates`, which takes
+    the same arguments, computes several fits of W. The fit with the largest evidence (marginal likelihood) is returned.
     """
     fits, shares = candidates(features, table, directions)
     best = max(fits, key=lambda fit: fit.evidence.max())
@@ -121,7 +123,10 @@ def candidates(
 
 
 def _largest_factor(records: int, samples: int) -> float:
-    """Return the largest `factor` to try in `_fit_weights`; `samples` is the number of samples in the pool."""
+    """Return the upper limit of c, the factor of Σ in the covariance of the error (see the docstring of the module).
+
+    `records` is the number of private records, and `samples` the number of samples in the pool.
+    """
     # The error has three causes. Features do not determine classes, which contributes at most 1 to c. Records are a
     # random sample, and A is a mean over a pool of N samples; these two contribute at most 1 + n/N together. With a
     # larger c, the error alone could explain a table of few records.
@@ -154,7 +159,8 @@ class _Problem:
 class Fits:
     """Fits of the weights of a linear student by one call of `_fit_weights`, one fit for each prior scale τ.
 
-    The coefficients of a fit are independent: they belong to the principal axes of the scaled features.
+    The regression is solved along the principal axes of the scaled features. A coefficient is the component of the
+    weights along one of these axes. The coefficients of a fit are estimated independently of each other.
     """
 
     evidence: Array  # log-evidence of each τ (scales,)
@@ -164,9 +170,9 @@ class Fits:
     axes: Array  # principal axes of the scaled features (features, coefficients)
     prior: Array  # scale of each feature, dᵖ (features,)
 
-    def weights(self, scale: int) -> Array:
-        """Return the weights (features, classes) of one fit; `scale` is its position in `evidence`."""
-        shrunk = self.strength[scale] / (1 + self.strength[scale]) / self.spread
+    def weights(self, index: int) -> Array:
+        """Return the weights (features, classes) of the fit for the prior scale τ at position `index` of `evidence`."""
+        shrunk = self.strength[index] / (1 + self.strength[index]) / self.spread
         return self.prior[:, None] * (self.axes @ (shrunk[:, None] * self.along))
 
 

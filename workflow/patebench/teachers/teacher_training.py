@@ -127,11 +127,11 @@ def _train_stack(
     earlier: int,
     done: Done,
 ) -> Stack | None:
-    """Return a trained stack with one network per position in `positions`; None if it does not fit into memory.
+    """Return a trained stack with one network for each index in `positions`; None if it does not fit into memory.
 
-    The networks at the positions `teachers` are teachers with their own shards. All other networks are placeholders:
-    they are trained on dummy samples, and the stack omits their results. `earlier` is the number of teachers already
-    trained.
+    `positions`, and `teachers`, which is a part of it, contain indices of `shards` and `seeds`. The networks of
+    `teachers` are trained on their own shards. All other networks are placeholders: they are trained on dummy samples,
+    and the stack omits their results. `earlier` is the number of teachers already trained.
     """
     x, y = shards[teachers[0]]
     # Placeholders make the shape of a stack independent of the sizes of the shards, which may be private. The shape
