@@ -52,6 +52,18 @@ def test_private_models_and_published_models_are_rows(frame):
     assert printed["kind"] == "claimed"
 
 
+def test_rows_state_on_which_other_data_their_encoder_was_trained(tmp_path):
+    split = {"pool": 9000, "test": None, "encoder": "imagenet"}
+    models = [
+        {**made.private_model(2.0, form=form), "public_use": use, "split": split}
+        for form, use in (("linear", "features"), ("scratch", "scale of samples"))
+    ]
+    frame = made.table("equal-epsilon", models=made.models(tmp_path, *models))
+    measured = frame[frame["kind"] == "worst_case"].to_dict("records")
+    found = {row["way"]: row["encoder_data"] for row in measured}
+    assert found == {"linear": "ImageNet (1.3 million labelled photographs)", "scratch": "none"}
+
+
 def test_a_model_with_an_epsilon_for_both_changes_has_a_row_for_each(tmp_path):
     model = made.private_model(2.0, form="mean")
     model["bounds"] = [{**model["bounds"][0], "adjacency": "replace_record", "add_or_remove": 0.9}]

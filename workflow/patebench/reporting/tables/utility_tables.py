@@ -165,20 +165,28 @@ def base_rates(records: Records) -> pd.DataFrame:
 
 
 def _students(records: Records) -> pd.DataFrame:
-    """Return the rows of `outcomes` (student settings) with columns `system`, `learner` and `epsilon` (worst case)."""
+    """Return the rows of `outcomes` (student settings) with columns that the tables of this module need.
+
+    They are `system`, `learner`, `epsilon` (worst case), and the use of public data: `public_use`, `public_samples` and
+    `encoder_data`.
+    """
     frame = outcomes(records)
     learner = frame["method"].str.cat(frame["strategy"], sep=", ").str.removesuffix(", ")
-    return frame.assign(system=PATE, learner=learner, epsilon=frame["worst_case_epsilon_mean"])
+    rows = frame.to_dict("records")
+    used = [(use, samples, data_seen(row, use)) for row in rows for use, samples in [public_use(row)]]
+    public = {name: [each[place] for each in used] for place, name in enumerate(_PUBLIC)}
+    return frame.assign(system=PATE, learner=learner, epsilon=frame["worst_case_epsilon_mean"], **public)
 
 
 def _models(records: Records, *kinds: Kind) -> pd.DataFrame:
-    """Return the rows of `private_models` whose bounds are of these `kinds`, with three columns added.
+    """Return the rows of `private_models` whose bounds are of these `kinds`, with columns that the tables need.
 
-    They are `way` (the form), `learner` (the model) and `epsilon` (the mean over the seeds).
+    They are `way` (the form), `learner` (the model), `epsilon` (the mean over the seeds) and `encoder_data`.
     """
     frame = private_models(records)
     frame = frame[frame["kind"].isin(kinds)]
-    return frame.assign(way=frame["form"], learner=frame["model"], epsilon=frame["epsilon_mean"])
+    seen = [data_seen(row, row["public_use"]) for row in frame.to_dict("records")]
+    return frame.assign(way=frame["form"], learner=frame["model"], epsilon=frame["epsilon_mean"], encoder_data=seen)
 
 
 def _smallest_of_each_model(frame: pd.DataFrame, method: Sequence[str]) -> pd.DataFrame:
@@ -188,10 +196,7 @@ def _smallest_of_each_model(frame: pd.DataFrame, method: Sequence[str]) -> pd.Da
 
 def _students_bits(records: Records) -> pd.DataFrame:
     frame = _students(records).dropna(subset="epsilon")
-    rows = frame.to_dict("records")
-    used = [(use, samples, data_seen(row, use)) for row in rows for use, samples in [public_use(row)]]
-    way = frame["mechanism"].str.cat(in_text(frame)["noise_in_words"], sep=", ")
-    return frame.assign(way=way, **{name: [each[place] for each in used] for place, name in enumerate(_PUBLIC)})[_EACH]
+    return frame.assign(way=frame["mechanism"].str.cat(in_text(frame)["noise_in_words"], sep=", "))[_EACH]
 
 
 def _models_bits(records: Records) -> pd.DataFrame:
@@ -199,9 +204,7 @@ def _models_bits(records: Records) -> pd.DataFrame:
 
     There is one row per model and setting, with the smallest worst-case ε.
     """
-    frame = _models(records, Kind.WORST_CASE)
-    seen = [data_seen(row, row["public_use"]) for row in frame.to_dict("records")]
-    return _smallest_of_each_model(frame.assign(clusters=None, encoder_data=seen), _METHOD)[_EACH]
+    return _smallest_of_each_model(_models(records, Kind.WORST_CASE).assign(clusters=None), _METHOD)[_EACH]
 
 
 _AT_ZERO, _REACHED, _PUBLIC_DATA = "At ε = 0", "Accuracy %", "Public data"
@@ -236,7 +239,7 @@ TARGETS = (0.02, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 ACCURACIES = [f"accuracy_at_{target:g}_mean" for target in TARGETS]
 
 #: Columns that identify a method; settings of one method differ only in noise, number of queries and ε.
-METHOD = ("dataset", "setting", "teachers", "system", "way", "learner", "adjacency", "kind", "delta")
+METHOD = ("dataset", "setting", "teachers", "system", "way", "learner", "encoder_data", "adjacency", "kind", "delta")
 #: Columns that distinguish methods of students with the same mechanism.
 _OF_STUDENT = ("partition", "model", "recipe", "epochs", "clusters", "student_model", "student_recipe")
 #: Parameters of private models that determine the noise or follow from the target ε.
@@ -267,7 +270,8 @@ def join_tables(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     settings = pd.concat(
         [
             table[[*METHOD, *named.values()]].rename(columns={written: name for name, written in named.items()})
-            for table in tables
+            # Tables of older versions do not state the data of the encoder.
+            for table in (table if "encoder_data" in table else table.assign(encoder_data=None) for table in tables)
             for named in map(_columns_at, TARGETS)
             if set(named.values()) <= set(table)  # a table leaves out a target that no method meets
         ],
@@ -316,6 +320,7 @@ def equal_epsilon_columns(frame: pd.DataFrame) -> Sequence[Column]:
         Column("system", "System"),
         Column("way", "Mechanism or form"),
         Column("learner", "What learns"),
+        Column("encoder_data", "Encoder’s data besides the pool"),
         Column("adjacency", "Protects"),
         Column("kind", "Kind of ε"),
         Column("delta", "δ", "number"),
@@ -431,8 +436,8 @@ def _printed(value: Value, learner: str, epsilon: float, accuracy: float) -> dic
     system = SYSTEMS.get(value.mechanism, PATE)
     protects = Adjacency.REPLACE_TEACHER if system == PATE else Adjacency.ADD_OR_REMOVE_RECORD
     return {
-        **{"teachers": None, "system": system, "way": "published", "learner": learner, "adjacency": str(protects)},
-        **{"kind": str(Kind.CLAIMED), "delta": value.delta, "epsilon": epsilon},
+        **{"teachers": None, "system": system, "way": "published", "learner": learner, "encoder_data": None},
+        **{"adjacency": str(protects), "kind": str(Kind.CLAIMED), "delta": value.delta, "epsilon": epsilon},
         **{"accuracy_mean": accuracy, "accuracy_std": None, "seeds": None},
     }
 
