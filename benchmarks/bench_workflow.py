@@ -148,7 +148,8 @@ def bench_cluster(folder: Path) -> list[Row]:
         copy = Copy(folder / f"slurm-{components}", settings)
         copy.snakemake("--cores", "2", "--quiet", "all", "--until", "join_votes")
         profile = ["--profile", "workflow/profiles/slurm", "--latency-wait", "5", "--slurm-status-command", "squeue"]
-        often = ["--slurm-init-seconds-before-status-checks", "1", "--group-components", f"numbers={components}"]
+        often = ["--slurm-init-seconds-before-status-checks", "1", "--groups", "aggregate=numbers", "account=numbers"]
+        often += ["--group-components", f"numbers={components}"]
         started = time.perf_counter()
         copy.snakemake(*profile, *often, "--until", "account", "aggregate")
         taken[components] = (time.perf_counter() - started) / 20

@@ -126,7 +126,7 @@ def lose(nodes: list[str]) -> Iterator[Callable[[str], None]]:
 def test_a_job_and_a_node_die_and_all_pages_are_those_of_a_workstation(
     cluster: Cluster, finished: Workflow, lose: Callable[[str], None]
 ) -> None:
-    """Expect shared submissions of short jobs: twelve for 20 jobs without failures."""
+    """Expect shared submissions of short jobs: 16 for 20 jobs without failures."""
     cluster.start()
     cluster.wait(lambda: len(cluster.jobs("train_teachers")) >= 3, "three jobs train teachers")
     (number, _), *_, (_, lost) = cluster.jobs("train_teachers")
@@ -134,7 +134,7 @@ def test_a_job_and_a_node_die_and_all_pages_are_those_of_a_workstation(
     lose(lost)
     cluster.wait(lambda: not any(node == lost for _, node in cluster.jobs("")), f"{lost} has lost its jobs")
     said = cluster.finish()
-    assert said.count("has been submitted with SLURM jobid") <= 15, said
+    assert said.count("has been submitted with SLURM jobid") <= 19, said
     assert cluster.tables() == finished.tables()
     assert cluster.planned() == set()
 

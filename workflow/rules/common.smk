@@ -182,8 +182,8 @@ def once(file):
 
 
 #: Automatic retries of a job that draws labels: none in release mode, since a retry may spend ε again; otherwise, as the
-#: command line or the profile states. Snakemake retries a group of jobs as often as any of its jobs, so rules that the
-#: profile for SLURM groups with draws have the same number.
+#: command line or the profile states. Snakemake retries a group of jobs as often as any of its jobs, so rules that a
+#: profile might group with draws have the same number.
 DRAW_RETRIES = 0 if RUN.mode == "release" else None
 
 
