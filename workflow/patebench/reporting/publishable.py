@@ -76,7 +76,7 @@ class Release:
     protection : unit that ε protects in addition to one teacher's shard, as text; None for the shard alone.
     pool : metadata of the public pool.
     students : students that learnt from the labels.
-    ledger_protects : changes of the data that all releases in the ledger protect; None if no other release is known.
+    ledger_protects : changes that all releases in the ledger protect; None if it has no limit and no other release.
     """
 
     labels: Sequence[int]

@@ -81,9 +81,10 @@ def run(
     drawn as well. They have no curves, because each point of a curve would be a release.
 
     For a release, ε is stated for all queries together, with bounds that are valid for discrete noise. With --ledger,
-    the total ε of all releases from the same private data is added. Each release protects against some changes of the
-    data, such as a replaced record. The total ε holds only for changes that are common to all releases. Without a
-    common change, no total is stated.
+    the ledger's limit on the total ε of all releases from the same private data is added. Without a limit, the total
+    itself is added if there are several releases. Each release protects against some changes of the data, such as a
+    replaced record. The limit and the total hold only for changes that are common to all releases. Without a common
+    change, neither is stated.
 
     For queries selected in rounds, ε is stated for all queries together. Worst-case bounds are included only if they
     are valid for adaptive queries. Data-dependent bounds treat the queries as fixed in advance, and the output states
@@ -131,7 +132,8 @@ def run(
         results = _bound_whole_pool(label_set, mechanism, all_votes, numbers, accounting.delta, noise)
     if ledger is not None:
         entered = _read_ledger(label_set, source, all_votes, ledger)
-        if len(entered.entries) > len(label_set.meta["entries"]):  # it contains other releases
+        # A limit is stated even for the first release, so that the file does not depend on the order of jobs.
+        if entered.limit or len(entered.entries) > len(label_set.meta["entries"]):
             results["ledger_protects"] = spending.common_changes(entered.spent)
             results["bounds"] += [bound.to_json() for bound in _total_bounds(entered, numbers, accounting.delta)]
     if not release:
