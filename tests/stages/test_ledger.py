@@ -128,6 +128,13 @@ def test_draws_under_one_name_share_a_ledger_whatever_the_data_is(tmp_path: Path
     assert [path.name for path in tmp_path.glob("*.json")] == ["patients.json"]
 
 
+def test_a_ledger_whose_suffix_is_in_capitals_still_counts(tmp_path: Path) -> None:
+    drawn = enter_draw(tmp_path, PRIVATE, entry(), LIMIT)
+    renamed = drawn.path.rename(drawn.path.with_suffix(".JSON"))
+    again = enter_draw(tmp_path, PRIVATE, entry(), LIMIT)
+    assert (again.path, len(again.entries)) == (renamed, 2)
+
+
 def test_data_with_a_ledger_gets_a_name_by_a_draw_or_without_one(tmp_path: Path) -> None:
     first, second = (enter_draw(tmp_path, records, entry(), LIMIT) for records in (PRIVATE, OTHER))
     assert enter_draw(tmp_path, PRIVATE, entry(), LIMIT, "patients").path == first.path

@@ -264,8 +264,8 @@ class Ledger:
 
     @classmethod
     def read_all(cls, folder: Path) -> list["Ledger"]:
-        """Read all ledgers in `folder`, in the order of their file names."""
-        return [cls.read(path) for path in sorted(folder.glob("*.json"))]
+        """Read all ledgers in `folder`, in the order of their file names; the suffix may be in capitals."""
+        return [cls.read(path) for path in sorted(folder.glob("*.[jJ][sS][oO][nN]"))]
 
     @classmethod
     def read(cls, path: Path) -> "Ledger":
