@@ -25,7 +25,7 @@ from patebench.core.text import plural
 from patebench.data import DATASETS, known_outline, outline_of, reads_own_files
 from patebench.data.dataset import Outline, check_numbers
 from patebench.data.division import check_shift
-from patebench.data.partitions import assigns_people, check_teachers, protected, read_owners
+from patebench.data.partitions import PARTITIONS, assigns_people, check_teachers, protected, read_owners
 from patebench.mechanisms import MECHANISMS
 from patebench.models import MODELS, RECIPES, on_queries
 from patebench.petdl import FORMS
@@ -150,6 +150,7 @@ def _check_budget(run: Run) -> None:
     else:
         teachers = [labels.ensemble.teachers for each in run.experiments for labels in each.label_sets]
         run.check_size_of_delta("ledger.delta", limit.delta, max(teachers, default=None))
+        _check_same_unit(run)
 
 
 def _check_data(experiments: Mapping[str, ExperimentSettings], run: Run, own: Mapping[str, DatasetSettings]) -> None:
@@ -289,6 +290,26 @@ def _check_single_release(run: Run) -> None:
             " one round"
         )
         raise PatebenchError(line, code="several-releases", where="mode")
+
+
+def _check_same_unit(run: Run) -> None:
+    """Raise PatebenchError if releases of `run` that share a ledger protect no change of the data in common.
+
+    The ledger would refuse to draw one of them. Imported votes are skipped, because their file states what they
+    protect.
+    """
+    partitions: dict[str, set[str]] = {}
+    for ensemble in (labels.ensemble for experiment in run.experiments for labels in experiment.label_sets):
+        if not ensemble.imported:
+            data = run.ledger.private if run.ledger and run.ledger.private else ensemble.split.data.name
+            partitions.setdefault(data, set()).add(ensemble.partition.strategy)
+    for data, strategies in partitions.items():
+        if not set.intersection(*(set(PARTITIONS.fact(strategy, "protects")) for strategy in strategies)):
+            line = (
+                f"the releases of {data} use the partitions {' and '.join(sorted(strategies))}, which protect no change"
+                " of the data in common, so no total ε holds; use partitions that protect the same unit"
+            )
+            raise PatebenchError(line, code="other-unit", where="ledger")
 
 
 def _check_folder(path: str) -> None:
