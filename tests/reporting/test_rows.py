@@ -44,6 +44,14 @@ def test_a_claimed_epsilon_is_no_worst_case_epsilon(tmp_path):
     assert row.public_data.use == "not said", "private models have their own public data"
 
 
+@pytest.mark.parametrize("ends", [None, [50, 5]])
+def test_rows_state_a_selection_by_private_labels(tmp_path, ends):
+    config = {"name": "", "datasets": {"mnist": {"loader": "mnist", "long_tail": ends}}}
+    made.write_report(tmp_path, *made.known_students(tmp_path, (0,)), config=config)
+    (row,) = read_json(tmp_path / "rows.json", "rows")["rows"]
+    assert (row["dataset"], row["selected_by_labels"]) == ("mnist", ends is not None)
+
+
 def test_rows_match_the_schema_and_have_different_settings(tmp_path):
     jsonschema = pytest.importorskip("jsonschema")
     models = made.models(tmp_path / "models", made.private_model(math.inf, 0.97))

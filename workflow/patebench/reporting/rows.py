@@ -6,7 +6,7 @@ its JSON schema.
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import pandas as pd
@@ -112,6 +112,9 @@ class Row(_Form):
         description="Difference between adjacent data sets: a teacher's shard or a label is replaced, or a record is"
         " added or removed. Compare ε only within one of these units."
     )
+    selected_by_labels: bool = Field(
+        False, description="True if private labels selected the records; ε is then for the data after the selection."
+    )
     epsilon: Costs
     accuracy: Spread
     label_accuracy: Spread | None
@@ -143,9 +146,13 @@ def schema_text() -> str:
     return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
 
 
-def rows(records: Records, published: Published) -> Rows:
-    """Return one row per setting in `records`: sorted rows of students, then sorted rows of private models."""
-    return Rows(rows=[*_student_rows(records, published), *_model_rows(records, published)])
+def rows(records: Records, published: Published, selected: Collection[str] = ()) -> Rows:
+    """Return one row per setting in `records`: sorted rows of students, then sorted rows of private models.
+
+    `selected` names the data sets whose private records were selected by their labels (`selected_by_labels`).
+    """
+    found = [*_student_rows(records, published), *_model_rows(records, published)]
+    return Rows(rows=[row.model_copy(update={"selected_by_labels": row.dataset in selected}) for row in found])
 
 
 def _student_rows(records: Records, published: Published) -> Iterator[Row]:

@@ -40,6 +40,7 @@ def run(
     """
     from patebench.reporting import publishable
     from patebench.reporting.figures import FIGURES
+    from patebench.reporting.outcomes import selected_by_labels
     from patebench.reporting.pages import render
     from patebench.reporting.published import read_published
     from patebench.reporting.rows import rows
@@ -52,7 +53,8 @@ def run(
     folder, title = out.parent, title_of(content["config"])
     _check_inputs(folder, manifest, published)
     replaces_report = (folder / "rows.json").is_file() and out.is_file()
-    write_json(folder / "rows.json", "rows", rows(records, values).model_dump(mode="json"))
+    found = rows(records, values, selected_by_labels(content["config"]))
+    write_json(folder / "rows.json", "rows", found.model_dump(mode="json"))
     page = render(
         title=title,
         tables={name: _write_table(name, records, values, folder / "tables") for name in content["tables"]},
