@@ -40,14 +40,14 @@ class Accountant(ABC):
     name : name of the accountant
     kind : kind of its bounds: worst case, data-dependent or sanitised
     source : citation of the paper and the theorem
-    discrete : how to bound ε for discrete noise of the same scale. If a text, the theorem also holds for discrete
-        noise, and the text gives the reason. If an accountant, use that accountant. None: the theorem may not hold
+    discrete : for discrete noise of the same scale: a text that states why the theorem still holds, or another
+        accountant that is used instead. None if no bound for discrete noise is known
     adaptive : True if the theorem also holds when earlier answers determine later queries
     failure : function of T that returns the probability that the theorem's bound does not hold for the first
         T queries; this probability is subtracted from δ
     label : heading of the accountant's column in tables; accountants with the same label share one column. Default: the
         entry in `_LABELS`, or `name`
-    variant : True for a variant of another accountant that serves only for comparison
+    variant : True if this accountant only serves for comparison with a similar one
     exact : True if the accountant computes the exact data-dependent divergence instead of an upper bound
     added : accountant by the same theorem for neighbours that add or remove a teacher's votes instead of replacing
         them; None if there is none
@@ -201,12 +201,10 @@ def valid_for_discrete_noise(accountants: Sequence[Accountant]) -> list[Accounta
 
 
 def with_added(accountants: Sequence[Accountant], added: Sequence[Accountant]) -> list[Accountant]:
-    """Return copies of `accountants`; the field `added` of each copy is the corresponding accountant in `added`.
+    """Return copies of `accountants` that also bound ε for neighbours that add or remove a teacher's votes.
 
-    Both lists contain accountants by the same theorems in the same order. Those in `added` are for neighbours that add
-    or remove a teacher's votes. The field `discrete` of an accountant may contain a further accountant, for discrete
-    noise. The field `added` of this further accountant is set to the `discrete` accountant of the corresponding entry
-    in `added`.
+    The list `added` contains the accountants for these neighbours, by the same theorems in the same order. They are
+    stored in the field `added` of the copies. Accountants for discrete noise (field `discrete`) are paired likewise.
     """
     pairs = zip(accountants, added, strict=True)
     return [replace(one, added=other, discrete=_pair_discrete(one.discrete, other.discrete)) for one, other in pairs]

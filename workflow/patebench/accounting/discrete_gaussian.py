@@ -247,11 +247,10 @@ def _tilted_distribution(sigma: float, centre: float) -> tuple[Array, Array, flo
 
 
 def _find_tilt(sigma: float, rate: float) -> float:
-    """Return the least tilt c for which n plain draws reach the tilted mean with probability at most e^{−n·`rate`}.
+    """Return the centre c around which the distribution of the noise is tilted (`_tilted_distribution`).
 
-    The tilted mean is the mean of `_tilted_distribution(sigma, c)`. Plain draws are discrete Gaussian noise of scale
-    `sigma`. They reach the tilted mean if their mean is at least as large. Chernoff's inequality bounds the probability
-    for any n.
+    Let m(c) be the mean of discrete Gaussian noise of scale `sigma` around c. By Chernoff's inequality, the mean of n
+    draws around 0 is at least m(c) with probability at most e^{−n·I(c)}. The result is the least c with I(c) ≥ `rate`.
     """
     log_sum = _tilted_distribution(sigma, 0.0)[2]
 
@@ -271,9 +270,9 @@ def _weights(log_weights: Array) -> Array:
 
 
 def _least_noise_sum(cells: int) -> int:
-    """Return the least noise sum of `cells` counts to store: the greatest one with a privacy loss below 0.
+    """Return the first noise sum to store for `cells` counts: all sums below it have negative privacy losses.
 
-    Smaller noise sums do not affect δ(ε) at ε ≥ 0.
+    Negative losses do not affect δ(ε) at ε ≥ 0.
     """
     return -(cells // 2) - 1
 

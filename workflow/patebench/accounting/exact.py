@@ -365,8 +365,8 @@ class _Block:
     def by_histogram(cls, votes: Votes) -> tuple["_Block", Counts]:
         """Return the queries of `votes` grouped by histogram, and the distinct histograms.
 
-        Histograms are (histograms × classes), with counts in descending order: queries that differ only in the order of
-        classes share one. Classes with equal counts share a rank.
+        A histogram contains the counts of a query in descending order, so the order of the classes does not matter. The
+        distinct histograms are an array (histograms × classes). Classes with equal counts share a rank.
         """
         ordered, rank = sort_with_ranks(votes.counts)
         histograms, number = np.unique(ordered, axis=0, return_inverse=True)

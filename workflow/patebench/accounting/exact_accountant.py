@@ -147,9 +147,8 @@ class OrderSearch:
 def _predict_index(how: Conversion, curve: Array, delta: float) -> int:
     """Predict the order with the least ε at `delta` by the conversion `how`; return its index in `ORDERS[::_EVERY]`.
 
-    `curve` contains the Rényi divergences at the orders `COARSE`. Both grids have the same range, but `COARSE` has
-    wider steps. A parabola through the least ε at `COARSE` and its two neighbours predicts the minimum between these
-    orders.
+    `curve` contains the Rényi divergences at the orders `COARSE`, which have wider steps. A parabola through the least
+    ε at `COARSE` and the ε at the two adjacent orders predicts the order of the minimum.
     """
     epsilons = conversion.unclipped(how, COARSE, curve, delta)
     best = int(np.argmin(epsilons))
@@ -167,9 +166,9 @@ def _parabola_minimum(left: float, middle: float, right: float) -> float:
 def _select_orders_beyond(forms: Array, known: NDArray[np.bool_], delta: float) -> NDArray[np.bool_]:
     """Return a mask (stops × `ORDERS`) of orders to compute next, because ε may be still smaller there.
 
-    If the least ε of a number of queries (stop) is at the edge of the computed orders, these are the next orders beyond
-    the edge. `forms` (2 forms × stops × `ORDERS`) contains the divergences, and `known` is True where they were
-    computed.
+    A stop is a number of queries. If ε of a stop is least at its highest or lowest computed order, the next orders
+    beyond are selected. No orders are selected for other stops. `forms` (2 forms × stops × `ORDERS`) contains the
+    divergences, and `known` is True where they were computed.
     """
     wanted = np.zeros_like(known)
     for i, at, _ in _find_minima(forms, delta):

@@ -66,14 +66,13 @@ class _Noise:
 def _bound_gaussian_tail(s: float, order: float, reach: float) -> tuple[float, float]:
     """Return two bounds on the contribution of Gaussian noise beyond `reach` to the divergence of one label.
 
-    Let D be the Rényi divergence of order α = `order` between the labels before and after one vote changes. The bounds
-    are on summands of e^{(α−1)D} − 1, in units of α(α−1)s²/2. One vote changes a count by `s`; `s` and `reach` are in
-    noise scales.
+    One vote changes a count by `s`; `s` and `reach` are in noise scales. The divergence of order α = `order` is
+    ln(1 + Σ P·f(r))/(α − 1), with a sum over outcomes (`label_tables.excess` defines f). The bounds are on the part of
+    this sum that is due to noise beyond `reach`, divided by α(α−1)s²/2.
 
     Returns
     -------
-    Bound on the improbable outcomes if they depend on the noise of one of the two changed counts, and bound if they
-    depend on the noise of both.
+    Bound for the noise of one of the two changed counts, and bound for the noise of both.
     """
     tilt = (order - 1) * s
 
@@ -147,7 +146,10 @@ class LabelCost:
     """Rényi curve of one label of a noisy argmax, for one kind and scale of noise; values are cached."""
 
     def __init__(self, noise: _Noise, s: float, counts: Callable[[Array], Array]) -> None:
-        """Create the curve for votes of `s` noise scales; `counts` is the Rényi curve of releasing all counts."""
+        """Create the curve if one vote changes a count by `s` noise scales.
+
+        `counts` is the Rényi curve of releasing all noisy counts.
+        """
         self._noise, self._s, self.counts = noise, s, counts
         self._known: dict[int, float] = {}
 

@@ -1,16 +1,18 @@
 """Bounds for `accounting.label` if the noise is an integer, so that scores may tie; the lowest class wins a tie.
 
-The bounds are computed for cells, which are ranges of u and v (`label_tables.Cells`). u and v are the counts of classes
-a and b relative to the largest noisy count of all other classes (see `gaussian`). Z_a and Z_b are the noise of a and b.
-If a and b both beat all other classes, a wins where Z_a + u ≥ Z_b + v + κ. κ is 0 or 1, depending on the order of the
-classes. The bound W(α) on the divergence of a label, which `accounting.label` defines, is here a supremum over integers
-u and v and over κ = 0 and 1. Let p(z) be the probability of the noise z, F the distribution function of the noise, and
-x the winner's score. The probabilities that a, b or neither wins are
+One vote moves from class a to class b. The integers u and v are the counts of a and b relative to the largest noisy
+count of all other classes (see `gaussian`), and Z_a and Z_b are the noise of a and b. If a and b both beat all other
+classes, a wins where Z_a + u ≥ Z_b + v + κ. The tie rule determines κ, which is 0 or 1; the bounds are computed for
+both values. W(α), which bounds the divergence of a label in `accounting.label`, is here a supremum over u, v and κ. It
+is bounded for each cell, a range of u and v (`label_tables.Cells`).
 
-    P_a(u, v; κ) = Σ_{x ≥ 0} p(x − u) F(x − v − κ),  P_b(u, v; κ) = P_a(v, u; 1 − κ),  P_o = F(−1 − u) F(−1 − v).
+Let p(z) be the probability of the noise z, and F the distribution function of the noise. The probabilities that a, b or
+neither wins are
 
-One vote that moves from a to b changes (u, v) to (u − 1, v + 1); the log ratios of the probabilities before and after
-are r_a, r_b and r_o. Upper bounds are rounded up, and lower bounds down.
+    P_a(u, v; κ) = Σ_{x ≥ 0} p(x − u) F(x − v − κ),  P_b(u, v; κ) = P_a(v, u; 1 − κ),  P_o = F(−1 − u) F(−1 − v),
+
+where x is the winner's score. The moved vote changes (u, v) to (u − 1, v + 1). The log ratios of the probabilities
+before and after are r_a, r_b and r_o. Upper bounds are rounded up, and lower bounds down.
 Proof: docs/explanation/proofs-labels.md, "The cost of a label with discrete noise".
 """
 
@@ -244,8 +246,8 @@ def _bound_neither(noise: IntegerDistribution, w: Integers, t: Integers) -> tupl
 def far(noise: IntegerDistribution, edge: Integers, below: int, tie: int) -> Cells:
     """Return bounds on the probabilities that class a, class b or neither wins, in square cells of u and v.
 
-    `edge` are the edges of the cells in u and in v. For u, v and `tie`, see `near`. Squares in which u + v is always at
-    least `below` get bounds of 0, which have no effect, because the cells of `near` cover these squares.
+    `edge` are the edges of the cells in u and in v. For u, v and `tie`, see `near`. The function `near` covers all u
+    and v with u + v ≥ `below`, so the bounds are set to 0 in squares that are entirely in this range.
     """
     # Bounds are computed at the corners of a square, by lemma 1 in docs/explanation/proofs-labels.md.
 

@@ -315,9 +315,10 @@ def _create_table(
     w, t : edges of the cells
     wins, tie_density : (edges of w, edges of t) probability P_a that class a wins, and density of a tie of a and b
     limits : limits of `wins` and of `tie_density` as w → ∞
-    corner : (cells of w except the last, edges of t) one of three upper bounds on ∂ ln P_a/∂t. The other two are
-        `slope` and a bound computed from `wins` and `tie_density`. The table contains the smallest of the three
-    bend, slope : upper bounds on the slopes of the hazard f(x)/F(−x) and of ln f
+    corner : (cells of w except the last, edges of t) upper bound on ∂ ln P_a/∂t. The table uses it wherever it is
+        smaller than the bounds from the other arguments
+    bend : upper bound on the slope of the hazard f(x)/F(−x)
+    slope : upper bound on the slope of ln f, which also bounds ∂ ln P_a/∂t
     """
     u, v = (w[:, None] + t) / 2, (w[:, None] - t) / 2
     above_u, above_v = below(-u), below(-v)

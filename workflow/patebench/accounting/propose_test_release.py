@@ -6,12 +6,14 @@ does not increase with γ. Let g_q be the gap of query q, B a bound on the diver
 
     k(D) = the least k ≥ 0 with Σ_q G(g_q − 2k) > B.
 
-For k = k(D), the labels of all queries are released with probability p_k; otherwise no label is released. p₀ is the
-probability that labels are released although their divergence may exceed B. Let R ≥ B be a bound on the divergence of
-the decision and the labels together. From p_k, the next probability p_{k+1} is computed: it is the largest p for which
-the following inequality holds for p′ = p_k, and also holds after p and p′ are exchanged.
+For k = k(D), the labels of all queries are released with probability p_k; otherwise no label is released. The
+probability p₀ is a parameter. It is small, because the divergence of the labels may exceed B if k = 0. Let R ≥ B be a
+bound on the divergence of the decision and the labels together. For this bound, the probabilities p and p′ with which
+two neighbours release labels must satisfy
 
-    ln( (1 − p)^α (1 − p′)^{1−α} + p^α p′^{1−α} e^{(α−1)B} ) / (α − 1)  ≤  R.                                        (*)
+    ln( (1 − p)^α (1 − p′)^{1−α} + p^α p′^{1−α} e^{(α−1)B} ) / (α − 1)  ≤  R,                                        (*)
+
+and the same inequality with p and p′ exchanged. Each p_{k+1} is the largest p that satisfies both with p′ = p_k.
 
 Theorem. Let M_α(R) be an ε for which every (α, R)-Rényi private release is (ε, δ)-DP. Then the release is
 (M_α(R), δ)-DP for every δ ≥ p₀ and any votes. Queries must not depend on earlier labels.
@@ -115,7 +117,10 @@ class Decision:
 
 @lru_cache(maxsize=256)
 def _pass_probabilities(decision: Decision, largest_k: int) -> tuple[int, ...]:
-    """Return the probabilities p₀, …, p_k of releasing labels if `steps` returns 0, …, k = `largest_k`, times UNITS."""
+    """Return the probabilities p_k of releasing labels, for k = 0, …, `largest_k`, as integers in units of 1/UNITS.
+
+    k is the result of `steps`.
+    """
     result = [math.floor(decision.failure * UNITS)]
     while len(result) <= largest_k:
         result.append(bisect(partial(decision.fulfils, previous_units=result[-1]), result[-1], UNITS))

@@ -6,15 +6,15 @@ noise, rounded to a grid and clipped to the range from 0 to the worst-case bound
     f̂ = Δ·(⌈f/Δ⌉ + ⌈s·(1 + σz)⌉ + N),   s = S/Δ + 2.
 
 - f is the bound at one order α, and S is its β-smooth sensitivity.
-- Δ is the step of the grid.
+- Δ is the step of the grid. s is the sensitivity in steps, plus 2 for rounding.
 - N is a draw of discrete Gaussian noise of scale σs.
 - z is the normal quantile that a standard normal variable exceeds with probability δ′.
 
 f bounds the Rényi divergence in one direction only. In the other direction, the bound is f of the neighbouring votes,
-which is at most f + S. So f̂ should be at least f + S. Before clipping, f̂ is smaller with probability at most δ′. The
-shift and the noise scale depend on the votes too. `cost` bounds the Rényi divergence of releasing f̂, including this
-dependence. The cost stated in Scalable PATE for continuous noise is not used: for small σ and 2αβ near 1, it is below
-the divergence that it should bound (the tests show a case).
+which is at most f + S. So f + S bounds both directions. Before clipping, f̂ is below f + S with probability at most δ′.
+The shift and the noise scale depend on the votes too. `cost` bounds the Rényi divergence of releasing f̂, including
+this dependence. The cost stated in Scalable PATE for continuous noise is not used: for small σ and 2αβ near 1, it is
+below the divergence that it should bound (the tests show a case).
 The stated ε covers the labels and one number f̂; publishing several such numbers costs more.
 Proof: docs/explanation/proofs-noise.md, "Sanitised bounds".
 """

@@ -9,12 +9,15 @@ satisfy two conditions, which both theorems of PATE do:
     votes, and φ(x) = Pr[Z > x] for a Z with symmetric log-concave density.
 (2) h does not decrease in q.
 
-In a histogram whose plurality leads every other class by the same number g of votes, q depends only on g. So every
-value of q corresponds to a number g, its *even gap*, and h(g) is written for h(q). Two adjacent histograms differ in
-one vote. Their values of h differ by at most W(g) = h(g−2) − h(g), where g is the even gap of the smaller q. U_i(d) is
-an upper bound on W(g) for all adjacent pairs with at least one histogram within d votes of the counts of query i. So
-Σ_i U_i(d) bounds the local sensitivity within d votes per query, and S(D) = max_d e^{−βd} Σ_i U_i(d) is β-smooth. Every
-U_i(d) includes a small multiple of the data-independent bound, which covers rounding.
+Let q(g) be the value of q if the plurality leads every other class by the same number g of votes, and let H(g) be
+h(q(g)). g is called the *even gap* of the value q(g). Two histograms are adjacent if they differ in one vote. One of
+them has the smaller q; let g be the even gap of this q. Then the values of h for the two histograms differ by at most
+W(g) = H(g − 2) − H(g).
+
+For query i, consider all adjacent pairs of which at least one histogram differs from the counts in at most d votes.
+U_i(d) is an upper bound on W(g) for all these pairs. So Σ_i U_i(d) bounds the local sensitivity within d votes per
+query, and S(D) = max_d e^{−βd} Σ_i U_i(d) is β-smooth. Every U_i(d) includes a small multiple of the data-independent
+bound, which covers rounding.
 Proof: docs/explanation/proofs-noise.md, "Smooth sensitivity".
 """
 
@@ -126,8 +129,7 @@ def smooth(local: Array, beta: Array | float) -> Array:
     """Return the β-smooth sensitivity per order: the maximum of e^{−βd}·local[d] over distances d.
 
     `local` (distances × orders) is the result of the function `local`; `beta` is one number, or one per order. The
-    result is at least 10⁻¹² times the last row of `local`, which bounds the local sensitivity for any votes, so it is
-    not 0 for some votes and positive for others.
+    result is at least 10⁻¹² times the last row of `local`, which does not depend on the votes.
     """
     distances = np.arange(len(local), dtype=np.float64)
     discounted = np.exp(-np.multiply.outer(distances, beta)).reshape(len(local), -1) * local
@@ -135,14 +137,14 @@ def smooth(local: Array, beta: Array | float) -> Array:
 
 
 def _bound_positions(steps: Steps, ordered: Counts, distances: NDArray[np.intp]) -> tuple[Array, Array]:
-    """Return the range of positions in the table `steps` for adjacent histograms near the counts of each query.
+    """Return, for each query and distance d, the range of positions in the table `steps` that pairs can have.
 
-    The position of a pair of adjacent histograms is `Steps.position` of the one with the smaller q. For a distance d,
-    the range contains the positions of all pairs with at least one histogram within d changed votes of the counts.
+    A pair consists of two adjacent histograms, at least one of which differs from the counts of the query in at most d
+    votes. Its position is that of the histogram with the smaller q (`Steps.position`).
 
     Parameters
     ----------
-    ordered : (queries, classes) counts in descending order
+    ordered : (queries, classes) counts of each query in descending order
     distances : (distances,) numbers d of changed votes
 
     Returns

@@ -47,11 +47,11 @@ class Spending:
 
 
 def common_changes(spendings: Sequence[Spending]) -> tuple[str, ...]:
-    """Return the changes of the data for which the total cost of `spendings` holds: those that every draw protects.
+    """Return the changes of the data for which the total cost of `spendings` holds.
 
-    If no change is protected by every draw, the result depends on the partitions. For draws from one partition, it is
-    (`SHARD`,), the change of a whole shard. For draws from several partitions it is (), because the records of a shard
-    may belong to many shards of another partition.
+    These are the changes in the field `protects` of every draw. If there are none, and all draws are from one
+    partition, the result is (`SHARD`,): the cost holds for the change of a whole shard. If there are none, and the
+    draws are from several partitions, the result is ().
     """
     first = spendings[0].protects if spendings else ()
     common = tuple(change for change in first if all(change in draw.protects for draw in spendings))

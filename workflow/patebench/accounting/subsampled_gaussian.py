@@ -65,7 +65,7 @@ class SubsampledGaussian:
         return epsilon_together([self], delta)
 
     def bound(self, delta: float) -> Bound:
-        """Return ε at `delta` of all steps together as a bound record, which is marked as not publishable."""
+        """Return ε at `delta` of all steps together as a bound record; see `bound_together`."""
         return bound_together([self], delta)
 
 

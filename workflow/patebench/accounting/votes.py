@@ -156,7 +156,7 @@ class Votes:
     def of(cls, matrix: NDArray[np.integer], classes: int, *, abstentions: bool = False) -> "Votes":
         """Create votes from a (teachers, queries) matrix of labels 0 … `classes` − 1.
 
-        With `abstentions`, teachers may abstain, even if none does: `matrix` may then contain `ABSTAINED`.
+        If `abstentions` is True, teachers may abstain, and `matrix` may contain the entry `ABSTAINED`.
         """
         matrix, abstentions = check_array("votes", matrix), check_truth("abstentions", abstentions)
         tally = counts(matrix, classes, abstentions=abstentions)

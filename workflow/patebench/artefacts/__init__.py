@@ -1,1 +1,1 @@
-"""Read artefacts (files that stages exchange): inputs that belong together, vote files, students' data and records."""
+"""Read artefacts, the files that stages exchange, and check that they belong together."""

@@ -107,8 +107,8 @@ def check_together(**inputs: Artefact | Sequence[Artefact] | None) -> None:
 
     Parameters
     ----------
-    inputs : one or several artefacts per name; None is ignored. To be compared as a parent, an input must have the name
-        under which other artefacts store its digest, such as `pool` (see `parents` in `LAYOUTS`).
+    inputs : one or several artefacts per keyword; None is ignored. Pass a parent under the metadata key that stores its
+        digest, such as `pool` (see `parents` in `LAYOUTS`).
     """
     artefacts = [
         (name, artefact)
@@ -243,15 +243,11 @@ def protects_labels_only(source: Artefact) -> bool:
 
 
 def check_pool_protection(pool: Artefact, partition: Artefact | None = None, *, labels_only: bool = False) -> None:
-    """Raise ArtefactError if `pool` does not fit what the other inputs protect: whole samples, or only labels.
+    """Raise ArtefactError if `pool` and the method that uses it protect different things: samples, or only labels.
 
-    A pool made with `--protects labels` consists of private samples with protected labels. The error is raised in two
-    cases:
-
-    - `pool` was made with this option, but `partition` protects whole samples or is None, and `labels_only` is False.
-    - `pool` was made without this option, but `labels_only` is True.
-
-    `labels_only` is True if a method without a partition protects only labels.
+    `labels_only` is True for a method without a partition that protects only labels. A pool made with the option
+    `--protects labels` needs such a method, or a `partition` that protects only labels. A pool made without the option
+    cannot be used with such a method.
     """
     drawn = (pool.meta["split"] or {}).get("protects") is not None
     if drawn and not (labels_only or (partition is not None and protects_labels_only(partition))):
@@ -313,9 +309,9 @@ def may_abstain(source: Artefact) -> bool:
 def voting_facts(chunk: Artefact) -> dict[str, Any]:
     """Return metadata on the votes in `chunk` if its teachers are not trained; {} if they are trained.
 
-    Without training, each record votes for its own label, on queries that public features determine. `neighbours` is
-    the number of nearest queries on which each record votes. It is None if each record votes on one query or, with
-    weights, on all queries. The key `weighted` (True) exists only if votes have weights.
+    Without training, each record votes for its own label, on queries that public features determine. The key
+    `neighbours` contains the training parameter of the same name: the number of nearest queries on which each record
+    votes, or None if it was not set. The key `weighted` (True) exists only if votes have weights.
     """
     model = chunk.meta["model"]
     if model not in MODELS or not on_queries(model):

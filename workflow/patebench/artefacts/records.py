@@ -97,7 +97,10 @@ def _baseline_records(path: Path, content: Facts) -> list[Facts]:
 
 
 def _naming_records(path: Path, content: Facts) -> list[Facts]:
-    """Return a list with the record (kind "naming") of clusters that were labelled by true labels."""
+    """Return a list with one record (kind "naming"): accuracies from the stage `name_clusters`.
+
+    The stage labels clusters of public samples by true labels, to measure the accuracy that public data alone reach.
+    """
     facts = select_entries(path, content, ("clusters", "accuracy", "accuracy_pool", "matched_accuracy"))
     return [{"record": "naming", **split_columns(path, content), **facts, **select_present(content, BESIDE_ACCURACY)}]
 
@@ -117,21 +120,26 @@ def private_model_records(path: Path, content: Facts) -> list[Facts]:
 
 
 def student_slug(path: Path, content: Facts, *, whole_pool: bool) -> str:
-    """Return a name for a student: the method, the options and, if `whole_pool` is True, the number of queries.
+    """Return a name for a student, made of its method and options.
 
-    The number is needed if the whole pool was labelled, because students may be trained on different numbers of
-    queries. If queries were selected in rounds, each student is trained on all queries.
+    `whole_pool` is False if queries were selected in rounds of active learning. If it is True, the name also contains
+    the number of queries on which the student was trained.
     """
     config = _read(path, StudentParameters, content["config"], "config")
     return config.slug_of(content["queries"]) if whole_pool else config.slug
 
 
 def round_columns(path: Path, content: Mapping[str, Any]) -> Facts:
-    """Return the columns of a record that describe the rounds in which queries were selected.
+    """Return four columns of a record that describe the rounds in which queries were selected.
 
-    `selection` is the list of rounds, each with a student, a strategy and a number of queries. `rounds` is a text that
-    lists the student of the first round, and the strategy and number of queries of each round. `strategy` and `round`
-    (counted from 0) describe the last round. Without rounds, `round` is 0 and the other columns are empty.
+    `content` is the metadata of labels. The columns are:
+
+    - `selection`: a list of the rounds, each with a student, a strategy and a number of queries
+    - `rounds`: a text with the student of the first round, and the strategy and number of queries of each round
+    - `strategy`: the strategy of the last round
+    - `round`: the number of the last round, counted from 0
+
+    Without rounds, `round` is 0 and the other columns are empty.
     """
     stored = select_entries(path, content, ("rounds",))["rounds"]
     if not isinstance(stored, list):

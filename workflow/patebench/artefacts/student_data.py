@@ -24,10 +24,9 @@ def student_data(
     """Return the data that a student learns from: the pool `samples` and the first `queries` labels in `released`.
 
     If a table of noisy counts was released, the most likely labels are decoded from this table. With the `features` of
-    the pool, all queries are decoded jointly; if `features` is None, each query is decoded separately. Decoded labels
-    with a probability below 1/2 are left out. They are kept only in classes that have fewer than three labels with a
-    probability of 1/2 or more. If `whole_table` is True, no labels are decoded, and the result contains the table
-    itself.
+    the pool, all queries are decoded jointly; if `features` is None, each query is decoded separately. Most labels with
+    a probability below 1/2 are left out (see `table_likelihood.hidden`). If `whole_table` is True, no labels are
+    decoded, and the result contains the table itself.
     """
     check_together(pool=samples, labels=released, features=features)
     released_labels = released["labels"]

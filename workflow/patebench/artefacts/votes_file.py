@@ -57,8 +57,8 @@ def read_source(
     True. For an artefact votes.npz, `labels` and `classes` are not needed. Raises PatebenchError for any other content,
     and if the votes contradict `classes` or `teachers`.
 
-    The artefact returned for a table contains only metadata. Of these, `partition` is a digest of the counts, and
-    `pool` is `NO_POOL`.
+    The artefact returned for a table contains only metadata. A table has neither a partition nor a pool, so the
+    metadata contain a digest of the counts as `partition`, and the text `NO_POOL` as `pool`.
     """
     if _first_bytes(path).startswith(b"PK") and not _is_plain_archive(path):
         source, votes = read_votes(path)

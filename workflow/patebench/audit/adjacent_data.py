@@ -67,13 +67,14 @@ class World:
     def choose(self, kind: str, repeat: int, shared: np.random.Generator, own: np.random.Generator) -> int:
         """Return the index of the record that a change of `kind`, a key of `KINDS`, will alter.
 
-        The record is drawn at random from shards with more than one record, if there are any. Three kinds differ:
+        The record is drawn at random from shards with more than one record, if there are any. Three kinds have further
+        rules:
 
         - "owner gone" (all records of one owner are removed): the record is drawn from shards with several owners.
-        - "outlier" (one record gets extreme values): if the drawn record's shard is not among the smallest, a record of
-          the smallest shard is drawn instead. Sizes that differ by only one record count as equal.
-        - "outliers" (many records of one teacher get extreme values): teachers are trained in groups (chunks). The
-          first record of the first teacher in the drawn record's chunk is taken instead.
+        - "outlier" (one record gets extreme values): if the drawn record's shard has at least two records more than the
+          smallest shard, a record of the smallest shard is drawn instead.
+        - "outliers" (many records of one teacher get extreme values): a chunk is a group of teachers that are trained
+          together. The first record of the first teacher in the drawn record's chunk is returned.
 
         Parameters
         ----------
@@ -218,8 +219,7 @@ class ChangeFinding:
     change : kind of the change, a key of `KINDS`
     what : description of the change
     claimed : True if the partition claims that the change alters at most one shard
-    moved : changed outputs beyond one shard and its teacher's votes, or the message with which a stage refused the
-        changed data
+    moved : messages that explain a verdict other than "holds", such as "2 of 50 teachers' shards changed"
     shards_moved, votes_moved : teachers whose shards changed, and teachers whose votes changed
     retrained : teachers that were trained on the changed data
     """
