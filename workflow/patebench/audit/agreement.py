@@ -166,9 +166,9 @@ def lags(queries: int) -> list[int]:
 
 
 def count_repeats(outcomes: NDArray[Any], lag: int) -> NDArray[np.int64]:
-    """Return how many pairs of `outcomes` (queries,) have equal outcomes, and how many have unequal ones: (2,).
+    """Return how often two outcomes that are `lag` queries apart are equal, and how often they are unequal: (2,).
 
-    The pairs are disjoint, and the two outcomes of a pair are `lag` queries apart.
+    Each entry of `outcomes` (queries,) is in at most one comparison.
     """
     pairs = outcomes[: len(outcomes) // (2 * lag) * 2 * lag].reshape(-1, 2, lag)
     equal, number = int(np.sum(pairs[:, 0] == pairs[:, 1])), pairs.size // 2
@@ -176,11 +176,7 @@ def count_repeats(outcomes: NDArray[Any], lag: int) -> NDArray[np.int64]:
 
 
 def repeat_names(lag: int) -> list[str]:
-    """Return names, for use in messages, of the two numbers that `count_repeats` returns.
-
-    The first is the number of labels equal to the label `lag` queries before, and the second is the number of other
-    labels.
-    """
+    """Return texts for messages that describe the two counts of `count_repeats`: equal labels, and unequal labels."""
     return [f"the same label as {lag} queries before", f"another label than {lag} queries before"]
 
 
@@ -190,10 +186,12 @@ def _tally_repeats(where: str, outcomes: Outcomes, lag: int, same: float) -> Tal
 
 
 def most_likely_lag(outcomes: Outcomes) -> int:
-    """Return the distance between queries, the lag, at which noise most likely repeats.
+    """Return the lag, a number of queries, after which the noise of a release most likely repeats.
 
-    At this lag, equal labels are most significantly more frequent than for independent noise. The result is 0 for fewer
-    than 4 labels. As the lag is chosen on `outcomes`, it must be tested on other labels.
+    Repeated noise makes the labels of two queries equal more often than by chance. For each lag, count how often two
+    labels in `outcomes` (queries,) that are this far apart are equal. The result is the lag with the largest excess
+    over independent noise, in standard deviations; it is 0 for fewer than 4 labels. As the lag is chosen on `outcomes`,
+    it must be tested on other labels.
     """
     n, names = len(outcomes), outcomes % _DISTINGUISHED
     total: Array = np.zeros(n // 2)

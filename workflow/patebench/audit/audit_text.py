@@ -97,10 +97,10 @@ def _sampled(sampled: Sampled) -> str:
 
 
 def _violated_elsewhere(finding: Finding) -> list[str]:
-    """Return [a sentence] on the most violated bound for votes other than `finding.pair`, or [] if there is none.
+    """Return [a sentence] on a violated bound that was computed from other votes than those of `finding.pair`.
 
-    `finding.pair` contains the votes with the largest ε found. Worst-case bounds, which do not depend on votes, are
-    left out.
+    `finding.pair` contains the votes with the largest ε found. Of several violated bounds, the most violated one is
+    reported. Worst-case bounds are left out, since they do not depend on votes. If no bound remains, the result is [].
     """
     elsewhere = [
         stated

@@ -182,9 +182,10 @@ class Conformance(AuditSetting):
     def _plurality_fault(self, name: str, votes: Votes, source: Source) -> str | None:
         """Return a message if labels equal the plurality too often or too rarely with noise from `source`, else None.
 
-        `source` is the operating system's entropy. The expected number follows from the probabilities that the
-        mechanism states. The result is None if the mechanism states none, or if its queries depend on each other.
-        `name` is the name of the votes in the message.
+        The number of labels that equal the plurality is compared with the number expected from the probabilities that
+        the mechanism states. The result is None if the mechanism states no probabilities, or if its queries depend on
+        each other. `source` draws noise from the operating system's entropy, and `name` is the name of the votes in the
+        message.
         """
         log_p = self.mechanism.log_outcome_probabilities(votes) if self.mechanism.independent_queries else None
         if log_p is None:

@@ -190,8 +190,9 @@ def _on_grid(loss: Array, probability: Array, queries: int, delta: float, p_infi
 def _total_loss(loss_in_cells: Array, probability: Array, queries: int) -> Array:
     """Return the distribution of the total privacy loss of `queries` independent queries, (cells,).
 
-    Losses are on a grid, whose step (a cell) is the unit of loss. Entry i is the probability that the rounded total
-    loss is i modulo the number of cells. `loss_in_cells` and `probability` (losses,) describe the loss of one query.
+    `loss_in_cells` and `probability` (losses,) are the possible losses of one query, in grid steps, and their
+    probabilities. Each loss is rounded to a whole number of steps, up or down at random, so that its mean is unchanged.
+    Entry i of the result is the probability that the sum of the rounded losses is i modulo `_CELLS`.
     """
     below = np.floor(loss_in_cells)
     share = loss_in_cells - below
@@ -236,11 +237,11 @@ def upper_limit(successes: float, runs: float, alpha: float | Array) -> Array:
 class Rates:
     """Counts of an event in runs on a data set D and on its neighbour D′, which bound ε and μ from below.
 
-    The event's probabilities P on D and Q on D′ are bounded jointly. The count on D gives a z-score for each P, and the
-    count on D′ a z-score for each Q. A pair (P, Q) is excluded if the sum of both, with weights √w and √(1 − w), is too
-    large (Stouffer et al. 1949). In addition, P and Q are bounded separately (Clopper & Pearson 1934). These separate
-    bounds use a small part of the failure probability 1 − `confidence`. Proof: docs/explanation/proofs-systems.md, "Two
-    probabilities bounded together".
+    The event has unknown probabilities: P on D, and Q on D′. To bound them jointly, each possible pair of values (P, Q)
+    is tested. The count on D has a z-score under P, and the count on D′ has a z-score under Q. The pair is excluded if
+    the sum of the two z-scores, with weights √w and √(1 − w), is too large (Stouffer et al. 1949). In addition, P and Q
+    are bounded separately (Clopper & Pearson 1934). These separate bounds use a small part of the failure probability
+    1 − `confidence`. Proof: docs/explanation/proofs-systems.md, "Two probabilities bounded together".
 
     Parameters
     ----------
@@ -355,10 +356,11 @@ def compose_nested(likely: Array, rare: Array, queries: int, delta: float) -> fl
     """Return a lower bound on the ε of `queries` independent queries at `delta`, from two nested events of each query.
 
     The result is the ε of a mechanism with three outcomes: the smaller event, the rest of the larger event, and all
-    else. In this mechanism, the events have the probabilities `likely` on D and `rare` on D′. No test can distinguish D
-    and D′ better from its outcome than from the release. So the mechanism is a postprocessing of the release, also
-    under composition (Blackwell 1951; Dong, Roth, Su 2022, Theorem 2.10), and its ε is a lower bound on the ε of the
-    release. If one event alone gives a larger bound (`compose_event`), this bound is returned.
+    else. In this mechanism, the events have the probabilities `likely` on D and `rare` on D′. Tests on the release
+    distinguish D and D′ at least as well as tests on the outcome of this mechanism. So the mechanism is a
+    postprocessing of the release, also under composition (Blackwell 1951; Dong, Roth, Su 2022, Theorem 2.10), and its ε
+    is a lower bound on the ε of the release. If one event alone gives a larger bound (`compose_event`), this bound is
+    returned.
 
     Parameters
     ----------

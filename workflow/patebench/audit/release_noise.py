@@ -114,8 +114,8 @@ class ReleaseNoiseAudit(AuditSetting):
         Parameters
         ----------
         pair : the audited pair of data sets D and D′
-        shapes : (histograms, classes) vote counts. The test for repeated noise uses one of these rows or the counts on
-            D: those for which two labels with independent noise are equal least often
+        shapes : (histograms, classes) vote counts. The test for repeated noise uses the counts that `_least_certain`
+            selects from these rows and the counts on D
         agreements : votes on which teachers agree or tie, each tested in separate releases
         """
         shifted = relabel([pair])
@@ -139,10 +139,10 @@ class ReleaseNoiseAudit(AuditSetting):
         return agreement.disagreements(tallies)
 
     def _compare_agreement(self, votes: Agreement, labels: int, stream: str) -> list[TwoTallies]:
-        """Return tests of labels on `votes`, on which teachers agree or tie, against labels with seeded noise.
+        """Return tests that compare labels with noise from the operating system and labels with seeded noise.
 
-        About `labels` labels are drawn with noise from the operating system. The votes are tested under several cyclic
-        shifts of their classes.
+        The labels are drawn on `votes`, on which teachers agree or tie, under several cyclic shifts of the classes.
+        `labels` is the approximate number of labels with noise from the operating system.
         """
         shifts = class_shifts(len(votes.counts))
         shifted, labels = [np.roll(votes.counts, shift) for shift in shifts], -(-labels // len(shifts)) * len(shifts)
@@ -158,16 +158,16 @@ class ReleaseNoiseAudit(AuditSetting):
     ) -> list[str]:
         """Return [a message] if releases with noise from the operating system differ from seeded ones, else [].
 
-        This method is for mechanisms whose queries depend on each other. Each release is short and repeats one query.
+        This method is for mechanisms whose queries depend on each other. Each release repeats one query a few times.
         Tests compare how often each label occurs at each position, how often all, some or no queries are answered, and
         how often an answer equals the first one.
 
         Parameters
         ----------
         pairs : number of queries → the audited pair
-        shapes : (histograms, classes) vote counts; only the row on which labels are equal least often is tested
-        agreements : list from `Search.agreements`: votes on which teachers agree or tie at even indices, and neighbours
-            of these votes at odd indices. Only the votes at even indices are tested, in releases of the largest length
+        shapes : (histograms, classes) vote counts; only the row that `_least_certain` selects is tested
+        agreements : votes on which teachers agree or tie, each followed by a neighbour (see `Search.agreements`). The
+            neighbours are not tested
         """
         tallies: list[TwoTallies] = []
         for queries in sorted({min(T, _TRANSCRIPT) for T in pairs}):
@@ -224,9 +224,12 @@ class ReleaseNoiseAudit(AuditSetting):
     def _least_certain(self, shapes: Counts, queries: int | None = None) -> NDArray[np.int64]:
         """Return the row of `shapes` (histograms, classes) for which a repeated query gives equal labels least often.
 
-        Repeated noise is easiest to detect there. The labels are drawn with seeded noise. If `queries` is None, they
-        are all labels of one release. If `queries` is a number, they are the first labels of several releases of this
-        many queries. The second form is for mechanisms whose queries depend on each other.
+        Repeated noise is easiest to detect on these votes. The labels are drawn with seeded noise.
+
+        Parameters
+        ----------
+        queries : None if queries are independent: all labels of one release are compared. Otherwise, the number of
+            queries of one release: the first labels of several releases are compared
         """
         seeded = DiscreteNoise(self.streams(f"least certain/{queries}"))
 

@@ -98,11 +98,11 @@ class AuditSetting:
 
         Parameters
         ----------
-        labels : number of labels on each of D and D′ in which the event will be counted
+        labels : number of outcomes on each of D and D′ that will be drawn to count the event
         pair : the data sets D and D′
         likely, rare : estimated probabilities P and Q of the outcomes
-        times : number of independent queries for which ε is bounded, each with the same probabilities of the event
-        view : index of the observed value that the event is about, see `Event`
+        times : number of independent queries for which ε is bounded
+        view : field `view` of the returned event
         """
         order = _by_ratio(likely, rare)
         low, high = likely.low(order), rare.high(order)
@@ -179,18 +179,20 @@ SURE = 1 - 1e-6
 class Event:
     """A set of outcomes whose total probability differs between the two data sets D and D′ of a `pair`.
 
+    An outcome is the value of a quantity that is observed in each run. In most audits, this quantity is the label of a
+    query. For tables of noisy counts, it is the index of the range that contains a weighted sum of the counts.
+
     Parameters
     ----------
     pair : the data sets D and D′
-    outcomes : elements of the set, which are values of the quantity that `view` selects, such as labels. For tables of
-        noisy counts, a weighted sum of the counts is divided into ranges, and the elements are indices of ranges
+    outcomes : the outcomes in the set
     times : number of independent queries for which ε is bounded, each with the same event probabilities; 1 if the event
         is about a whole release
     weight : weight of the count on D, see `estimates.Rates`
     predicted : (expected ε lower bound, P − Q), where P and Q are the event's probabilities on D and D′
-    view : index of the observed quantity that the event is about. In a release of T > 1 queries, quantities 0 … T − 1
-        are the labels of the queries, quantity T is the number of answered queries, and quantity T + 1 is an integer
-        that encodes all labels. For one query, the only quantity is 0, its label
+    view : 0, except in releases of T > 1 queries that depend on each other. There, `view` selects the observed
+        quantity: the label of query `view` if `view` < T, the number of answered queries if it is T, and an integer
+        that encodes all labels if it is T + 1
     wider : outcomes of a second event that contains the first, or None
     """
 

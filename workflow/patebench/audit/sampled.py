@@ -1,8 +1,8 @@
 """Sampled audits: ε lower bounds from counts of an event in releases on a data set D and on its neighbour D′.
 
-A tenth of the runs chooses the pair of data sets, the direction and the event. The other runs count the event, so that
-the choice costs no confidence. Stated probabilities help to choose the event if they agree with the runs, but the lower
-bound depends only on outcomes of `release`.
+A tenth of the runs chooses the pair of data sets, which of them is D, and the event. The other runs count the event, so
+that the choice costs no confidence. Stated probabilities help to choose the event if they agree with the runs, but the
+lower bound depends only on outcomes of `release`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -82,15 +82,15 @@ class SampledAudit(AuditSetting):
     ) -> tuple[dict[int, Sampled], list[Tally]]:
         """Return the result for each number of queries, and tests of the mechanism's stated outcome probabilities.
 
-        Each result counts an event in runs on two data sets, D and D′. The audit chooses the pair, its order and the
-        event for which it expects the largest ε lower bound.
+        Each result counts an event in runs on two data sets, D and D′. The audit chooses the pair, which of its data
+        sets is D, and the event for which it expects the largest ε lower bound.
 
         Parameters
         ----------
         pairs : pairs of data sets D and D′ to choose from
         queries : numbers of queries, each audited separately
-        shapes : (histograms, classes) vote counts on which the stated probabilities are tested; one release answers
-            queries with these counts in turn; None: the counts on D of `pairs`
+        shapes : (histograms, classes) vote counts on which the stated probabilities are tested. None: the counts on D
+            of all `pairs`
         agreements : votes on which teachers agree or tie, each tested in separate runs
         """
         pairs = _drop_duplicates(pairs)
@@ -215,9 +215,10 @@ class SampledAudit(AuditSetting):
             yield Tally(where, count_outcomes(labels, votes.classes), stated[i])
 
     def _tally_agreement(self, votes: Agreement, stream: str) -> Iterator[Tally]:
-        """Yield tests of labels on `votes`, on which teachers agree or tie, against the stated probabilities.
+        """Yield tests that compare labels drawn on the votes `votes` with the stated probabilities.
 
-        There is one test for each cyclic shift of the classes, and one for all shifts together.
+        On these votes, teachers agree or tie. The votes are tested under several cyclic shifts of the classes, one test
+        for each shift and one for all shifts together.
         """
         source, shifts = self.streams(stream), class_shifts(len(votes.counts))
         labels = self.runs * self._queries_per_run(repeated_votes(votes.counts, _SHORT)) // _AGREEING // len(shifts)
@@ -310,9 +311,10 @@ class SampledAudit(AuditSetting):
 
 
 def query_factor(runs: int, queries: int) -> int:
-    """Return the factor (≥ 1) by which an audit with `runs` runs multiplies its number of labels, for tighter bounds.
+    """Return the factor by which an audit with many runs draws more labels to count its event, for tighter bounds.
 
-    The factor rises with `runs` up to a maximum. If `queries` is 1, the maximum is larger than for several queries.
+    The factor is 1 for few `runs`, and rises with `runs` up to a maximum. The maximum is larger if the audit bounds the
+    ε of one query than if it bounds the ε of several `queries`.
     """
     return min(max(1, runs // _USUAL_RUNS), _MOST_OF_ONE if queries == 1 else _MOST_OF_SEVERAL)
 

@@ -4,10 +4,10 @@ D and D′ differ in the votes of one teacher: the teacher votes for other class
 on more queries than the mechanism counts. The event of the audit depends on one number per table, a weighted sum of the
 noisy counts. The weight of a cell is its true count on D minus its true count on D′.
 
-Votes with weights have other bounds, so they are audited separately. A record contributes a vector of weights to the
-counts of its label. On D′, one teacher's vectors are negated, moved to another label, or left out. In some pairs, the
-vectors are longer than the mechanism allows. If a vector moves to another label, D and D′ differ in a label only. This
-pair is also used to test ε under label differential privacy.
+Votes with weights have other bounds, so they are audited separately. Such a vote is a vector with one weight per query,
+which is added to the counts of one label. On D′, one teacher's vectors are negated, moved to another label, or left
+out. In some pairs, the vectors are longer than the mechanism allows. If a vector moves to another label, D and D′
+differ in a label only. This pair is also used to test ε under label differential privacy.
 
 In addition, residuals (released minus true counts) must have the stated noise distribution and be independent between
 cells and between releases.
@@ -133,10 +133,11 @@ def _weights(votes: Votes) -> NDArray[np.integer]:
 
 
 def table_pairs(teachers: int, classes: int, queries: int, k: int) -> list[VotePair]:
-    """Return pairs of votes on at most `queries` queries in which one teacher changes or withdraws `k` votes or more.
+    """Return pairs of votes, on D and on D′, that differ in the votes of one teacher.
 
-    The mechanism should count at most `k` votes of each teacher. In some pairs, the teacher votes on every query, which
-    reveals a mechanism that counts more than `k` votes.
+    On D′, the teacher votes for other classes, votes on other queries, or abstains. The mechanism should count at most
+    `k` votes of each teacher. In some pairs, the teacher votes on every query, which reveals a mechanism that counts
+    more than `k` votes. The votes are on `queries` queries, but at most on `_QUERIES`.
     """
     size = min(queries, _QUERIES)
     m, abstaining, every, turn = min(k, size), np.full(size, ABSTAINED), np.zeros(size, dtype=np.int64), np.arange(size)
@@ -251,8 +252,8 @@ class TableAudit(AuditSetting):
     def label_pairs(self, queries: int) -> list[VotePair]:
         """Return the pairs in `vote_pairs` that differ in labels only, to audit ε under label differential privacy.
 
-        The votes in these pairs are marked as votes on public samples (`labels_only`). The result is [] for votes
-        without weights, and if the mechanism states no ε under label differential privacy.
+        The votes get the flag `labels_only`, so that the mechanism states ε for a changed label. The result is [] for
+        votes without weights, and if the mechanism states no ε under label differential privacy.
         """
         if not (self.weighted and self.mechanism.labels):
             return []
@@ -409,8 +410,8 @@ class TableAudit(AuditSetting):
         """Return the differences of counts on D and on D′ that the audit tries to detect, each (queries, classes).
 
         The first is the difference of the counts that the mechanism should use, with its limit on the votes of each
-        teacher. The second is the difference if all votes are counted, which reveals a mechanism without this limit. If
-        both are equal, only one is returned. If they are not equal, a difference of zeros is left out.
+        teacher. The second is the difference if all votes are counted, which reveals a mechanism without this limit.
+        The list contains only one of them if they are equal, or if one of them is 0 everywhere.
         """
         counted = self._difference(pair)
         every = (pair.here.counts - pair.there.counts) / pair.here.unit

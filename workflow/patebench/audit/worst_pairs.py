@@ -61,7 +61,7 @@ class Pair:
     source, target : the only vote on this query that changes is for class `source` on D, and for class `target` on D′
     log_p, log_p_neighbour : (outcomes,) log-probabilities of the outcomes on D and on D′
     multiplicity : (outcomes,) number of outcomes with each of these probabilities
-    words : description of all differences if this pair is only the first of several queries that differ, else ""
+    words : in audits of tables, a description of how D and D′ differ on all queries; otherwise ""
     """
 
     counts: Counts
@@ -144,8 +144,8 @@ class Agreement(NamedTuple):
     def grouped(self, outcomes: NDArray[Any], by: int = 0) -> NDArray[Any]:
         """Return the sums of `outcomes` over three groups, (3,): leading classes, other classes, and "no answer".
 
-        `outcomes` (classes + 1,) are counts or probabilities, the last one of "no answer". They are about these votes
-        with classes shifted cyclically by `by`.
+        `outcomes` (classes + 1,) are counts or probabilities, the last one of "no answer". If they belong to these
+        votes with the classes shifted cyclically by `by`, the shift is undone first.
         """
         classes = np.roll(outcomes[:-1], -by)
         return np.array([classes[: self.leading].sum(), classes[self.leading :].sum(), outcomes[-1]])
@@ -224,12 +224,12 @@ class Search:
         return None if top == 0 or (others and rest[0] >= top) else Agreement(np.array([top, top, *rest]), 2)
 
     def _most_revealing(self, agreements: Sequence[Agreement]) -> list[Agreement]:
-        """Return the vote counts in `agreements` on which runs best reveal how often noise changes the outcome.
+        """Return one or two of `agreements`, on which runs best reveal how often noise changes the outcome.
 
-        Noise changes the outcome in two ways: a class other than the leading classes wins, or the query is not
-        answered. For each way, the result contains the vote counts on which runs best measure its probability. A way
-        that is too rare on all vote counts is left out. If both ways are too rare, the last vote counts are returned.
-        If the mechanism states no probabilities, the result is [].
+        Noise can cause two events: a class other than the leading classes wins, or the query is not answered. For each
+        event, the vote counts are chosen on which runs best measure the event's probability. An event that is rare on
+        all vote counts is skipped. If both are skipped, the last of `agreements` is returned. If the mechanism states
+        no probabilities, the result is [].
         """
         known = [
             (votes, votes.grouped(p)) for votes in agreements if (p := self._first_outcome(votes.counts)) is not None
@@ -284,10 +284,10 @@ class Search:
         return max(compose(*way, once, times, self.delta) for way in ((here[0], there[0]), (there[0], here[0])))
 
     def composed_queries(self, queries: int) -> int:
-        """Return the number of single queries whose ε are composed to bound the ε of a release of `queries` queries.
+        """Return the number of answers in a release of `queries` queries that are used for a lower bound on its ε.
 
-        If queries are independent, this is the largest number of queries in which one teacher takes part. Otherwise it
-        is 1.
+        If queries are independent, this is the largest number of queries in which one teacher takes part. If queries
+        depend on each other, only the first answer is used, so the result is 1.
         """
         return self.mechanism.most_participation(queries) if self.mechanism.independent_queries else 1
 
@@ -301,10 +301,10 @@ class Search:
         return best
 
     def most_distinguishable(self) -> list[Pair]:
-        """Return up to three pairs of data sets, D and D′, on which an outcome has the most different probabilities.
+        """Return up to three pairs of data sets, D and D′, on which the probability of one outcome differs most.
 
-        For the first pair, any outcome counts; for the others, only "no answer". Pairs with equal probabilities are
-        left out.
+        The first pair has the largest difference found for any outcome. The next two pairs have the largest differences
+        found for the outcome "no answer". Pairs with equal probabilities are left out.
         """
         candidates = self._candidates()
         any_outcome = self._best_pairs(candidates, lambda log_p, log_q, _: _difference(log_p, log_q).max(axis=1))
@@ -442,10 +442,12 @@ def _distinct(histograms: Iterable[Sequence[int] | Counts]) -> Counts:
 
 
 def _shapes(teachers: int, classes: int, levels: Sequence[int]) -> Iterator[list[int]]:
-    """Yield vote counts with ties, with small gaps between the largest counts, and with given largest counts.
+    """Yield the vote counts with which the search starts.
 
-    The given largest counts are evenly spaced from 1 to `teachers`, or differ by at most 1 from one of `levels`.
-    `levels` are parameters of the mechanism that may be thresholds.
+    - Ties of any number of classes.
+    - Small gaps between the largest count and the other counts.
+    - Largest counts on a grid from 1 to `teachers`, and largest counts within 1 of one of `levels`. `levels` are
+      parameters of the mechanism that may be thresholds.
     """
     near = {level + step for level in levels for step in (-1, 0, 1)}
     tops = sorted({*near, *np.linspace(1, teachers, 12).astype(int).tolist()})

@@ -1,14 +1,14 @@
 """Test whether batches can come from Poisson sampling at the stated rate.
 
-Five statistics of the batches have a known distribution under Poisson sampling:
+A sample is drawn if it is in a batch. Five statistics have a known distribution under Poisson sampling:
 
-- the number of all draws;
+- the number of all draws, which is the sum of the batch sizes;
 - the variance of the batch sizes;
 - the variance of the number of draws per sample;
-- the number of joint draws: the samples are divided into pairs, and a joint draw is a batch that contains both samples
+- the number of joint draws. The samples are divided into pairs, and a joint draw is a batch that contains both samples
   of a pair. After 1, 2, 4, 8, … batches, the samples are paired again, if possible with a sample that was in the same
   batches so far;
-- the number of stale draws: draws from the half of the samples that have not been drawn for the longest time.
+- the number of stale draws. These are draws of samples from the half that has not been drawn for the longest time.
 
 The three numbers of draws are binomial, and their p-values are exact. The p-values of the two variances are upper
 bounds (Chernoff 1952). Derivation: docs/explanation/proofs-systems.md, "Tests of Poisson sampling".

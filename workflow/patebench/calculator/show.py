@@ -19,8 +19,7 @@ _DIGITS = 6
 def as_json(result: Account | Calibration) -> str:
     """Return `result` as one JSON object in text form.
 
-    An ε below 10⁻¹² may be a rounding error. The larger value 10⁻⁴ is stated instead, so that ε is not too small. Any
-    other ε is not changed.
+    An ε below 10⁻¹² may be a rounding error, so a safe upper bound, 10⁻⁴, is stated instead (`text.above_zero`).
     """
     content = result.to_json()
     for bound in (*content["bounds"], *filter(None, [content["released"]])):

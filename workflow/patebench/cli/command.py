@@ -109,10 +109,11 @@ def stage_command(
     """Return the command that calls `run`, named after the module of `run`, with the docstring of `run` as its help.
 
     The options of the command are the arguments of `run`, followed by `options`. An argument with the annotation
-    `Annotated[int, "Number of shards."]` becomes an option with this type and help text; a click type in the annotation
-    replaces the type. An option of a `Sequence` type may be repeated. An `OutputFile` must differ from the files of all
-    other options. An argument of a `Parameters` class becomes one option per field. An argument `seed: int` becomes the
-    options `--seed` and `--stream`.
+    `Annotated[int, "Number of shards."]` becomes an option of the type int with this help text. With the annotation
+    `Annotated[int, "Number of shards.", COUNT]`, the option has the click type `COUNT` instead. An option of a
+    `Sequence` type may be repeated. An `OutputFile` must differ from the files of all other options. An argument of a
+    `Parameters` class becomes one option per field. An argument `seed: int` becomes the options `--seed` and
+    `--stream`.
     """
     declared: list[click.Parameter] = []
     models: dict[str, tuple[type[Parameters], bool]] = {}  # by argument: its class, and True if it is required

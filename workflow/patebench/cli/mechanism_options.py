@@ -16,7 +16,7 @@ from patebench.mechanisms import MECHANISMS
 class MechanismCommand(StageCommand):
     """Command with an option for each parameter of every mechanism; its function receives the values as `parameters`.
 
-    If the command already has an option with the name of a parameter, the parameter's option is `--mechanism-<name>`.
+    The option of the parameter NAME is `--NAME`, or `--mechanism-NAME` if the command already has an option `--NAME`.
     """
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:

@@ -82,7 +82,7 @@ class Ensemble:
     partition : strategy that assigns the private samples to the teachers.
     training : machine-learning model of the teachers and its training. For imported votes, `training.model` is the name
         of these votes.
-    work : number of teachers per training job, and the teachers' outputs to store beside their votes.
+    work : settings of the training jobs that change no vote, such as the number of teachers per job.
     queries : strategy and number of the queries that are selected before any teacher votes. None if the teachers vote
         on the whole pool or in rounds of active learning (see `votes_in_rounds`).
     imported : name and classes of votes that are read from a file, or None for trained teachers.

@@ -220,9 +220,9 @@ class _Expansion:
     def _supported_mechanism(self, setting: Setting, teachers: set[int] | None = None) -> Mechanism:
         """Return the mechanism of `setting`; raise PatebenchError if the mechanism does not support this experiment.
 
-        Not every mechanism supports releases, abstaining teachers, weighted votes, or privacy of labels alone. Some
-        models of teachers abstain or give weighted votes. If `teachers` is given, only ensembles whose number of
-        teachers is in this set are checked.
+        The mechanism must support what the experiment uses: releases, abstaining teachers, weighted votes, or privacy
+        of labels alone. Teachers of some models abstain or give weighted votes. If `teachers` is given, the mechanism
+        is checked only for ensembles with these numbers of teachers.
         """
         if self.run.mode is Mode.RELEASE:
             check_releasable(setting.mechanism, MECHANISMS.load(setting.mechanism))
@@ -289,9 +289,10 @@ class _Expansion:
             yield ensemble
 
     def _check_agreement(self, folder: str, where: str, value: object) -> None:
-        """Record that the artefact in `folder` gets `value` from the configuration key `where`.
+        """Raise PatebenchError if another experiment sets a different value for the artefact in `folder`.
 
-        Raises PatebenchError if the same key of another experiment gives this artefact another value.
+        `value` is the value that this experiment sets by the configuration key `where`. It is stored, so that later
+        experiments are compared with it.
         """
         place, known = self.shared.setdefault((folder, where.rsplit(".", 1)[-1]), (where, value))
         if known != value:

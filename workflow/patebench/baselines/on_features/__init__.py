@@ -1,8 +1,13 @@
 """List the methods that learn a classifier from public features of private records, and release it with noise.
 
-Facts of a method are `system` and `form`, its names in tables; `about`, its description; `options`, the names of its
-own parameters; and `labels_only`, True if the method protects only labels (`protects: labels`). This file imports no
-method, so configurations are checked quickly.
+The registry stores for each method:
+
+- `system`, `form`: name of the method and name of its variant, for tables
+- `about`: description
+- `options`: names of the method's own parameters
+- `labels_only`: True if the method protects only labels (`protects: labels`)
+
+This file imports no method, so configurations are checked quickly.
 """
 
 from patebench.core.registry import Registry

@@ -75,8 +75,8 @@ class Scaling:
     def along(self, features: Array) -> Array:
         """Return the coordinates (samples, dimensions) of `features` (samples, features) along the axes `axes`.
 
-        The pool's `mean` is subtracted first. Sums are over integers, so they are exact. If `axes` is None, only `mean`
-        is subtracted.
+        The pool's `mean` is subtracted first. Scalar products with the axes are exact, since both factors are rounded
+        to integers on a fine grid. If `axes` is None, only `mean` is subtracted.
         """
         if self.axes is None:
             return features - self.mean

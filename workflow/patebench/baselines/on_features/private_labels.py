@@ -46,9 +46,10 @@ class LabelMethod(FeatureMethod):
         return (np.inf if self.noise == 0 else 1 / self.noise), np.inf
 
     def noisy_histograms(self, member: Labels, labels: Labels, shape: tuple[int, int], scale: float, rng: Rng) -> Array:
-        """Return the counts of samples of each cluster and label (`count_labels`) plus Laplace noise of this `scale`.
+        """Return the number of samples with each label in each cluster, plus Laplace noise of scale `scale`.
 
-        A replaced label changes two counts by 1.
+        `member` (samples,) is the cluster of each sample, and `labels` (samples,) the label. `shape` is (clusters,
+        classes), the shape of the result. A replaced label changes two counts by 1.
         """
         counts = count_labels(member, labels, shape).astype(np.float64)
         return counts + rng.laplace(scale=scale, size=shape) if scale else counts

@@ -7,11 +7,10 @@ so the number of records in a class is not needed.
 DPPL-Public: the exponential mechanism chooses public samples as prototypes of a class. The score of a public sample for
 a class is a sum over the private records of the class: their similarity to the sample, clipped and scaled to 0 … 1. The
 utility of K public samples is the smallest of their scores. The K samples are drawn together, with probability
-proportional to e^(η·utility) (DPPL-Public Top-K). Let samples be numbered by descending score, so that sample 1 is the
-best one. Sample j is the worst of a set if the other K − 1 samples are among the j − 1 better ones. There are
-C(j − 1, K − 1) sets of this kind, and all have the utility of sample j. So the worst sample of the set is drawn first:
-sample j with probability proportional to C(j − 1, K − 1)·e^(η·score). The other K − 1 samples are drawn uniformly from
-the better ones. Proof: docs/explanation/proofs-systems.md, "Methods on public features".
+proportional to e^(η·utility) (DPPL-Public Top-K). The draw has two steps. Number the samples by descending score, so
+that sample 1 is the best one. First, draw the worst sample of the set: sample j with probability proportional to
+C(j − 1, K − 1)·e^(η·score), since it is the worst sample of C(j − 1, K − 1) sets. Then draw the other K − 1 samples
+uniformly from samples 1 to j − 1. Proof: docs/explanation/proofs-systems.md, "Methods on public features".
 """
 
 from dataclasses import dataclass
@@ -73,7 +72,7 @@ class PublicPrototypes(FeatureMethod):
     For each class, one draw returns a set of prototypes with probability ∝ exp(η · utility), where η = 1/`noise`. The
     utility of a set is the smallest score of its samples (`_class_scores`). Adding or removing a record changes only
     the utilities of its class, all in one direction, by at most 1. So ε = η for all classes together. Replacing a
-    record is one removal and one addition, so ε = 2η. `delta` is not used.
+    record is one removal and one addition, so ε = 2η. Both hold at δ = 0.
     """
 
     accounted = ("pure", "pure", "McSherry & Talwar 2007, monotone utility; parallel composition over classes")
