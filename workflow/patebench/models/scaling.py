@@ -24,8 +24,8 @@ ROUNDING = 4 * float(np.finfo(np.float32).eps)
 class Columns:
     """Standardisation of a table: subtract `mean` (features,) from its columns, and divide them by `scale` (features,).
 
-    `scale` is the standard deviation of each column, with one exception. If the values of a column differ only by
-    rounding to single precision, as time stamps may, a `scale` below 1 is raised to 1.
+    `scale` is the standard deviation of each column. If a column is constant up to rounding to single precision, its
+    `scale` is at least 1.
     """
 
     mean: NDArray[np.float64]

@@ -4,9 +4,9 @@ Weights are stacked along a first axis, so one call computes a training step of 
 Each network has its own random generator. Up to rounding, each network equals the one that `Network.fit` trains on the
 same shard with the same seed.
 
-The result of a network does not depend on the shards of other networks. Even the rounding does not, because the shapes
-of all arrays depend only on public numbers: every batch is padded to the recipe's batch size with samples of the same
-network. The loss does not include the padding. If the numbers of one network become infinite, other networks stay the
+The result of a network does not depend on the shards of other networks, not even in the last digit. The shapes of
+arrays can influence rounding, so every batch is padded to the recipe's batch size. The padding repeats a sample of the
+same network, and the loss does not include it. If the numbers of one network become infinite, other networks stay the
 same (`_Finite`).
 """
 
@@ -60,9 +60,8 @@ class Stack:
     shards : samples and labels of each network. ValueError is raised unless all networks have the same number of
         training steps
     seeds : seed of each network
-    shown : positions of the networks for which the methods return results; None for all. For the other positions, the
-        caller can pass dummy shards. The number of networks in a stack then does not depend on the sizes of the real
-        shards, which may be private
+    shown : positions of the networks for which the methods return results; None for all. The shards of all other
+        networks may be dummies
     """
 
     def __init__(

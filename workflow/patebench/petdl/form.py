@@ -122,8 +122,8 @@ class Form(ABC):
         with a one-cycle learning rate. `after_epoch` is called after each epoch of distillation, with the number of
         these epochs so far.
 
-        `seed` determines batches and augmentation. Noise is drawn from the random stream number `noises` of `seed`.
-        Trainings that differ only in `noises` have the same batches, but different noise.
+        `seed` determines batches and augmentation. `seed` and the number `noises` together determine the noise. So
+        trainings with another value of `noises` have the same batches, but different noise.
         """
         hint, distil = self.gradients(student, knowledge, settings, _generator(seed, "noise", noises))
         stages = (

@@ -91,8 +91,8 @@ def noisy_sum(vectors: Tensor, clip: float, noise: float, rng: torch.Generator) 
 def with_noise(total: Tensor, clip: float, noise: float, rng: torch.Generator) -> Tensor:
     """Return `total`, a sum of clipped vectors, plus Gaussian noise of standard deviation `noise`·`clip` from `rng`.
 
-    `total` must have double precision, and the result has it too, because normal numbers drawn in single precision
-    never exceed 5.8 standard deviations. The caller must round the result to single precision before use, because the
-    last digits of a double could reveal the sum.
+    `total` and the result have double precision. In single precision, noise would never exceed 5.8 standard deviations.
+    The last digits of a double could reveal the sum, so the caller must round the result to single precision before
+    use.
     """
     return total + noise * clip * torch.randn(total.shape, generator=rng, dtype=torch.float64).to(total.device)

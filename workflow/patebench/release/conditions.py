@@ -17,10 +17,12 @@ from patebench.mechanisms.base import Answering, Mechanism
 def check_size_of_delta(mode: Mode, teachers: int | None, *deltas: float | None, votes: Artefact | None = None) -> None:
     """Check that each of `deltas` is below 1/`teachers`, and below 1/records for the number of private records.
 
-    A δ of at least 1/`teachers` raises PatebenchError in release mode, and prints a warning in seeded mode. The number
-    of records is read from `votes`, a file of kind VOTES or CHUNK. If neighbouring data sets differ by one replaced
-    record, this number is public, and a δ of at least 1/records has the same effect. Otherwise, the number is private,
-    and such a δ only prints a warning.
+    In release mode, a δ of at least 1/`teachers` raises PatebenchError. In seeded mode (labels for experiments only),
+    it prints a warning.
+
+    The number of records is in the metadata of `votes`, a file of kind VOTES or CHUNK. This number is public if the
+    partition protects only against a replaced record; otherwise, it is private. For a public number, a δ of at least
+    1/records raises PatebenchError in release mode. In all other cases, it prints a warning.
     """
     facts = votes.meta if votes else {}
     records = facts.get("samples")
@@ -38,9 +40,13 @@ def check_size_of_delta(mode: Mode, teachers: int | None, *deltas: float | None,
 def reason_unreleasable(source: Artefact) -> str | None:
     """Return the reason why a release from `source` is forbidden; None if it is allowed.
 
-    `source` is a file of votes (kind VOTES or CHUNK) or of labels (LABELS). A release is forbidden if the partition of
-    the records into shards protects nobody, or protects only the labels of records. Without a partition, as for an
-    imported table of votes, a release is allowed: its ε protects the votes of one teacher.
+    `source` is a file of votes (kind VOTES or CHUNK) or of labels (LABELS). The partition of the records into shards
+    forbids a release in two cases:
+
+    - it protects only the labels of records;
+    - it protects nobody, because one changed record may alter several shards.
+
+    A release without a partition, as from imported votes, is allowed: its ε protects the votes of one teacher.
     """
     protects = source.meta.get("protects")
     if protects == [Change.LABEL]:
@@ -66,11 +72,11 @@ def check_protects(source: Artefact, mode: Mode) -> None:
 
 
 def table_facts(mechanism: Mechanism, source: Artefact) -> dict[str, Any]:
-    """Return the metadata that is stored with a released table of noisy counts, because students need it.
+    """Return the metadata on votes that labels store together with a released table of noisy counts.
 
-    The metadata (`VOTING_FACTS`) describes the votes: the number of queries on which each record votes, and True if
-    votes have weights. It is copied from `source`, a file of votes or of shares of votes. The result is empty if
-    `mechanism` does not release its table of noisy counts.
+    The metadata (`VOTING_FACTS`) are the number of queries on which each record votes, and True if votes have weights.
+    Students that learn from the whole table need them. They are copied from `source`, a file of votes or of an
+    aggregator's sum in secure aggregation. The result is empty if `mechanism` releases no table.
     """
     names = VOTING_FACTS if mechanism.answering is Answering.AS_TABLE else ()
     return {name: source.meta[name] for name in names if name in source.meta}

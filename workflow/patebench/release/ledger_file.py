@@ -1,9 +1,9 @@
 """Keep the ledger of releases: one file per private data set, in which every draw is entered before it is made.
 
 A ledger identifies its data by a digest and by the name that the user gives to the data. The digest is of the private
-records or, for a table of votes without records, of the vote counts. A changed record, or a changed query in such a
-table, changes the digest. Then only the name identifies the data. The ledger is as private as the data. It does not
-contain draws that were entered in another folder.
+records or, for imported votes without records, of the vote counts. If the records or counts change, the digest changes
+too, and only the name identifies the data. The ledger is as private as the data. It does not contain draws that were
+entered in another folder.
 """
 
 import logging
@@ -120,13 +120,16 @@ class Place:
         key: str | None = None,
         **more: Any,
     ) -> list[str]:
-        """Enter a draw in the ledger before it is made; return [the entry's key], or [] for labels from a seed.
+        """Enter a draw in the ledger before the draw is made; return a list with the key of the entry.
+
+        Labels from a seed are not entered, and the list is then empty.
 
         Parameters
         ----------
         source : file of kind VOTES or CHUNK that contains `votes`
         out : file to which the result of the draw will be written
-        name, mechanism : the mechanism that draws, and its name
+        name : name of the mechanism
+        mechanism : mechanism that draws
         votes : votes on the labelled queries
         key : key of the entry; None: a random key
         more : further arguments of `release_cost`
@@ -328,9 +331,8 @@ def release_cost(
     protects : changes of the data against which ε protects, the result of `changes_of`
     teachers : numbers of the first and last teacher, if only a chunk of the teachers votes; None: all
     adaptive : True if the queries were selected in rounds
-    budget : (ε, δ) budget at which the release stops answering; None without a budget. A Rényi filter enforces the
-        budget by a limit on the divergence at one Rényi order. The cost at this order and at all lower orders is at
-        most this limit
+    budget : (ε, δ) budget at which the release stops answering queries; None without a budget. With a budget, the
+        returned cost is at most the budget
 
     Raises
     ------
@@ -417,11 +419,11 @@ def name_ledger(path: Path, private: str) -> None:
 
 
 def _check_other_ledgers(folder: Path, limit: LedgerParameters | None, private: str | None) -> None:
-    """Refuse the first draw from some data if it has no `limit`, and `folder` may contain a ledger of the same data.
+    """Forbid the first draw from a data set without a `limit` if an existing ledger may be of the same data.
 
-    `private` is the name of the data of the draw. A ledger may belong to the same data if it has no name, or if
-    `private` is None. If there is such a ledger and `limit` is None, ArtefactError is raised. If the draw is allowed
-    and `folder` contains any ledger, a warning is printed.
+    A ledger in `folder` may be of the same data if its data has no name, or if `private`, the name of the draw's data,
+    is None. If there is such a ledger and `limit` is None, ArtefactError is raised. If the draw is allowed and `folder`
+    contains any ledger, a warning is printed.
     """
     ledgers = Ledger.read_all(folder) if folder.exists() else []
     # Two ledgers with different names are of different data.
@@ -456,21 +458,21 @@ def _check_limit(
     limit: LedgerParameters | None,
     order: float,
 ) -> None:
-    """Raise ArtefactError if the limit on all draws in `ledger` together does not allow the new draw.
+    """Raise ArtefactError if the new draw is not allowed after the earlier draws in `ledger`.
 
-    `spent` are the costs of all draws in `ledger` and, last, of the new draw. `limit` is the (ε, δ) limit that the
-    first draw fixed, or None. `requested` is the limit that the command of the new draw states, or None. `order` is the
-    Rényi order at which the total ε is computed.
+    `spent` are the costs of the earlier draws and, last, of the new draw. `limit` is the (ε, δ) limit of the ledger,
+    which the first draw fixes; None: no limit. `requested` is the limit that the command of the new draw states, or
+    None. `order` is the Rényi order at which the total ε is computed.
 
-    With a limit, there are three errors:
+    If the ledger has a limit, there are three errors:
 
-    - `requested` differs from `limit`;
+    - the command states another limit;
     - earlier draws protect against a change of the data, such as a replaced record, and the new draw does not;
-    - the total cost exceeds `limit`.
+    - the total cost exceeds the limit.
 
-    Without a limit, there are two errors after the first draw:
+    If the ledger has no limit, the first draw is allowed. For a later draw, there are two errors:
 
-    - `requested` is given;
+    - the command states a limit;
     - the new cost adds to the earlier costs (`_adds_up`).
     """
     drawn = len(ledger.entries)

@@ -161,9 +161,9 @@ def _public_alone(bits: pd.DataFrame) -> Iterator[str]:
 
 
 def paper_line(row: Mapping[Any, Any]) -> str:
-    """Return a sentence on how many numbers printed in a paper have each verdict, such as "reproduced" or "short".
+    """Return a sentence that counts the numbers printed in a paper by their verdict (`Verdict`).
 
-    `row` is the paper's row of the table `papers`.
+    For example: "Of 3 printed numbers: 2 reproduced and 1 not run." `row` is the paper's row of the table `papers`.
     """
     counts = [f"{int(row[str(verdict)])} {verdict}" for verdict in Verdict if row[str(verdict)]]
     printed = plural(int(row["printed"]), "printed number")

@@ -3,10 +3,10 @@
 Accuracies are fractions. A split divides a data set into private records, public pool and test set. These columns need
 an explanation:
 
-- `setting` is the name of the split without its seed, so it is the same for all seeds of a run;
+- `split` is the name of a split, such as "seed-0_pool-9000_test-1000";
+- `setting` is `split` without the seed, such as "pool-9000_test-1000", and is the same for all seeds of a run;
 - `pool` is the number of samples in the public pool;
-- `beside_pool` is the name of the split without the seed and without the size of the pool, so it is the same for all
-  sizes;
+- `beside_pool` is `split` without the seed and the size of the pool, such as "test-1000";
 - `rounds` is "" for a label set of the whole pool, and otherwise a text that names the rounds in which queries were
   selected;
 - `selection` describes the same rounds as a tuple with one `Settings` per round: student, strategy and number of

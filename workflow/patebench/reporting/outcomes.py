@@ -102,13 +102,13 @@ def outcomes(records: Records) -> pd.DataFrame:
     return sort_rows(_beside_baseline(frame, records), [*STUDENT, "delta"])
 
 
-def _uncovered(seeds: "pd.Series[Any]") -> str:
-    """Return the names in `seeds` as one text such as "“cat”, “dog”", each name once.
+def _uncovered(names_by_seed: "pd.Series[Any]") -> str:
+    """Return all class names in `names_by_seed` as one text such as "“cat”, “dog”", each name once.
 
-    `seeds` contains, per seed, the names of the classes without a released label. So the text lists every class that
-    lacks a label for at least one seed.
+    `names_by_seed` contains, per seed, the names of the classes without a released label. So the text lists every class
+    that lacks a label for at least one seed.
     """
-    return ", ".join(dict.fromkeys(f"“{name}”" for names in seeds for name in names or ()))
+    return ", ".join(dict.fromkeys(f"“{name}”" for names in names_by_seed for name in names or ()))
 
 
 def private_models(records: Records) -> pd.DataFrame:
@@ -163,10 +163,8 @@ def protects_added_record(model: str, partition: object, single: bool) -> bool:
     This is the case under three conditions:
 
     - `protects_replaced_record` is True for `model` and `partition`;
-    - each teacher is one record whose votes all count (`single`). If a mechanism counts only some votes of a record,
-      these depend on the record's position, so a removed record would change the counted votes of later records;
-    - `partition` never adds a new record to the shard of an existing teacher, because the record could change the votes
-      of this teacher in any way.
+    - `single` is True: each teacher consists of one record, and the mechanism counts all votes of the record;
+    - `partition` never adds a new record to the shard of an existing teacher.
     """
     return protects_replaced_record(model, partition) and single and Change.ADD not in protected_changes(partition)
 
@@ -194,10 +192,12 @@ def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
 def data_seen(row: Mapping[Any, Any], uses: object) -> str:
     """Return, as text, the public data besides the pool on which a method's encoders were trained; "none" without any.
 
-    Two columns of `row` name such data, for two encoders. `features_data` is for an encoder whose features are the
-    samples of the data set. `encoder_data` is for the encoder that computes features of the pool. The column
-    `encoder_data` counts only if the method uses features of the pool: `uses`, the text from `public_use`, then
-    contains "features".
+    The text combines two columns of `row`:
+
+    - `features_data`: training data of the encoder that computed the samples, if the samples of the data set are
+      features;
+    - `encoder_data`: training data of the encoder that computes features of the pool. This column is ignored if the
+      method uses no features of the pool, that is, if `uses` (a text from `public_use`) does not contain "features".
     """
     encoder = row["encoder_data"] if "features" in str(uses) else ""
     return "; ".join(dict.fromkeys(filter(None, (row["features_data"], encoder)))) or "none"
@@ -320,11 +320,10 @@ def petdl_students(records: Records) -> pd.DataFrame:
 
     Returns
     -------
-    Frame with the columns of `Records.private_models`, of which `epsilon` is the bound, and these:
+    Frame with the columns of `Records.private_models` and the columns below. The column `epsilon` contains the bound.
 
-    target : ε for which the noise of the training was calibrated (the setting "epsilon" of the student); NaN if the
-        noise was given instead.
-    `PETDL_CHOSEN` without "epsilon" : all other settings of the student.
+    target : ε from which the noise of the training was computed; NaN if the noise was given instead.
+    `PETDL_CHOSEN` : settings of the student. The setting "epsilon" is left out, because `target` contains it.
     `PETDL_TEACHERS` : settings of the teachers.
     teacher_accuracy : mean accuracy of the teachers.
     """

@@ -76,7 +76,8 @@ class Release:
     protection : unit that ε protects in addition to one teacher's shard, as text; None for the shard alone.
     pool : metadata of the public pool.
     students : students that learnt from the labels.
-    ledger_protects : changes that all releases in the ledger protect; None if it has no limit and no other release.
+    ledger_protects : changes of the private data, such as a replaced record, against which every release in the ledger
+        protects; None if the ledger has no limit and no other release.
     """
 
     labels: Sequence[int]

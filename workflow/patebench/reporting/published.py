@@ -107,8 +107,8 @@ class Value:
     def source(self) -> str:
         """Return the name of the paper, such as "PATE 2017".
 
-        If `dataset` is a changed copy of the data set in the paper, the text also names that data set: "PATE 2017, of
-        MNIST".
+        If the user changed a copy of the paper's data set, and `dataset` is this copy, the text also names the paper's
+        data set: "PATE 2017, of MNIST".
         """
         return self.paper if self.copy_of is None else f"{self.paper}, of {in_words(self.copy_of)}"
 

@@ -286,7 +286,8 @@ def _spread(group: pd.DataFrame, name: str) -> Spread | None:
 def _printed_of_model(published: Published, row: Mapping[Any, Any]) -> list[Value]:
     """Return the values of ε that papers print for the private model in `row`.
 
-    If the form of the model is not "published", papers print no ε for it, and the list is empty.
+    Private models have several variants, named in the column `form`. Papers print ε only for the variant "published";
+    for other variants, the list is empty.
     """
     if row["form"] != "published":
         return []

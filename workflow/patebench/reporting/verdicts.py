@@ -1,11 +1,14 @@
 """Compare every printed number with the measurement of this run in the same setting, and give a verdict.
 
-A number is `reproduced` if the measured mean differs from it by at most a tolerance. For an accuracy, the tolerance is
-one percentage point; for other numbers, such as an ε, it is 5 % of the printed number. If the standard deviation over
-the seeds is larger, it is the tolerance. Beyond the tolerance, a number is `better` (the measured accuracy is larger,
-or the measured ε smaller) or `short` (the opposite). A claimed ε is `unsound` if an audit, or the exact ε for the
-votes, exceeds it. Numbers that were not measured are `not comparable` or `not run`, with the reason from
-`config/published.csv` or the command that measures them.
+- `reproduced`: the measured mean differs from the number by at most a tolerance. For an accuracy, the tolerance is one
+  percentage point; for other numbers, such as an ε, it is 5 % of the printed number. If the standard deviation over the
+  seeds is larger, it is the tolerance.
+- `better`: beyond the tolerance, the measured accuracy is larger, or the measured ε smaller.
+- `short`: beyond the tolerance, the measured accuracy is smaller, or the measured ε larger.
+- `unsound`: an audit, or the exact ε for the votes, exceeds a claimed ε.
+- `not comparable`: `config/published.csv` states a reason against the comparison, or the number was measured on a
+  changed copy of the paper's data set.
+- `not run`: the number was not measured. A text states the reason, or the command that measures the number.
 """
 
 import math

@@ -69,9 +69,9 @@ def _title(families: dict[tuple[Any, ...], str], panel: tuple[Any, ...]) -> str:
 def _select_panels(bounds: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of `bounds` for the panels that are drawn.
 
-    If `bounds` has at most `_MOST` panels, or no worst-case bound, all rows are returned. Otherwise, panels are ranked
-    by their worst-case ε for all queries: the closer ln ε is to 0, the better. First, only the noise setting with the
-    best panel is kept for each ensemble, mechanism and δ. Then, the `_MOST` best of the remaining panels are selected.
+    If `bounds` has at most `_MOST` panels, or no worst-case bound, all rows are returned. Otherwise, a panel ranks by
+    its worst-case ε for all queries. The best panel is that with ε closest to 1 on a logarithmic scale. Panels that
+    differ only in the noise setting are reduced to the best of them. Then the `_MOST` best panels are drawn.
     """
     if len(distinct(bounds, _PANEL)) <= _MOST:
         return bounds

@@ -323,10 +323,11 @@ def _draw_published(axis: Axes, published: Published, dataset: str) -> None:
 
 
 def _draw_naming(axis: Axes, namings: pd.DataFrame) -> None:
-    """Draw a horizontal line at the accuracy of naming public clusters, at ε = 0.
+    """Draw a horizontal line at the accuracy of public clusters that are named by true labels.
 
-    A cluster of public data is named by its most frequent true label. If `namings` contains accuracies for several
-    numbers of clusters, that of the largest number is drawn.
+    The name of a cluster is the most frequent true label of its samples. This accuracy needs no private data, so the
+    line is labelled "ε = 0". If `namings` contains accuracies for several numbers of clusters, that of the largest
+    number is drawn.
     """
     if not namings.empty:
         most = namings["clusters"].max()

@@ -66,9 +66,10 @@ def _headings(bounds: pd.DataFrame) -> "pd.Series[str]":
     """Return a column heading for each of `bounds`: the label of its accountant, or NaN if the bound is not shown.
 
     A Rényi curve can be converted to (ε, δ) by the classic or the tight formula. If an accountant has bounds of one
-    kind by both formulas, only the tight bounds are shown, with one exception. Papers state data-dependent bounds by
-    the classic formula. So if an accountant only bounds the data-dependent divergence, instead of computing it exactly,
-    its classic bounds are shown too. The headings of these classic bounds end in `_CLASSIC`.
+    kind by both formulas, only the tight bounds are shown.
+
+    Data-dependent bounds whose `exact` is False are an exception, because papers state them by the classic formula. For
+    them, classic bounds are shown too, with headings that end in `_CLASSIC`.
     """
     labels = bounds["label"].where(bounds["label"] != "", bounds["accountant"])
     tight = bounds["conversion"] == Conversion.TIGHT
@@ -169,10 +170,14 @@ _VERDICTS = ("violated", "disagrees", "holds", "vacuous")
 def build_audit(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per audited mechanism, setting and number of queries; sorted. Missing ε are NaN.
 
-    An audit has one of four verdicts on a stated ε. From the worst to the best, they are "violated" (the audit found a
-    larger ε), "disagrees" (not violated, but the released labels do not follow the stated distribution), "holds", and
-    "vacuous" (the stated ε is too large to be tested). If a column summarises several verdicts, it contains the worst
-    one.
+    An audit has one of four verdicts on a stated ε:
+
+    - "violated": the audit found a larger ε;
+    - "disagrees": not violated, but the released labels do not follow the stated distribution;
+    - "holds": the audit found no larger ε;
+    - "vacuous": the stated ε is too large to be tested.
+
+    If a column summarises several verdicts, it contains the first of them in the order of this list.
 
     Returns
     -------

@@ -67,11 +67,11 @@ def build_ensembles(records: Records, published: Published) -> pd.DataFrame:
 
 
 def of_ensembles(ensembles: pd.DataFrame, values: Sequence[str], **further: tuple[str, str]) -> pd.DataFrame:
-    """Return `over_seeds` of the columns `values` and the aggregates `further`, one row per ensemble setting.
+    """Return mean and standard deviation over the seeds of the columns `values`, one row per ensemble setting.
 
-    For each value, the columns ending in `_mean` and `_std` contain the mean and standard deviation over the seeds. A
-    value that is already a mean over teachers, such as `teacher_accuracy_mean`, loses its own ending first. So its
-    columns are `teacher_accuracy_mean` and `teacher_accuracy_std`, not `teacher_accuracy_mean_mean`.
+    The names of the result's columns end in `_mean` and `_std`: the column `accuracy` gives `accuracy_mean` and
+    `accuracy_std`. A column that already ends in `_mean` keeps its name for the mean: `gap_mean` gives `gap_mean` and
+    `gap_std`. `further` adds aggregates as in `over_seeds`.
     """
     frame = over_seeds(ensembles, ENSEMBLE, values, **further)
     return frame.rename(columns=lambda column: column.replace("_mean_", "_"))

@@ -138,11 +138,13 @@ _EACH = [*_METHOD, *_PUBLIC, "clusters", "epsilon", *means_and_deviations(["accu
 def build_bits(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per student or private model and δ, with two accuracies that public data alone reach at ε = 0.
 
-    Both are accuracies of clusters of the public pool that are labelled by true labels. For `named_accuracy_…`, each
-    cluster gets its most frequent true label. The clusters are those whose centres are the queries of the student.
-    Other students and private models are compared with the largest number of clusters in the run. For
-    `matched_accuracy_…`, there are as many clusters as classes, and each class is assigned to one cluster. Splits
-    without clusters are left out.
+    Both are accuracies of clusters of the public pool that are labelled by true labels:
+
+    - `named_accuracy_…`: each cluster gets its most frequent true label. If the queries of a student are the centres of
+      clusters, its row is about these clusters. All other rows are about the largest number of clusters in the run;
+    - `matched_accuracy_…`: there are as many clusters as classes, and each class is assigned to one cluster.
+
+    Splits without clusters are left out.
     """
     frames = [frame.astype(object) for frame in (_students_bits(records), _models_bits(records))]
     rows = pd.concat(frames, ignore_index=True)
@@ -381,11 +383,11 @@ def _models_equal_epsilon(records: Records) -> pd.DataFrame:
 
 
 def _add_differing_settings(frame: pd.DataFrame, settings: pd.DataFrame) -> pd.DataFrame:
-    """Return `frame` with settings added to the text in `learner`, so that each method has one combination of settings.
+    """Return `frame` with settings added to the text in `learner`, so that rows of one method have equal settings.
 
-    Rows with equal values in the columns `METHOD`, which include `learner`, belong to one method. `settings` has the
-    index of `frame` and one column of text per setting. If a setting differs between the rows of a method, its name and
-    value are added to `learner`.
+    A method is a combination of values in the columns `METHOD`, which include `learner`. `settings` has the index of
+    `frame` and one column of text per setting. If a setting differs between the rows of a method, it is added to their
+    `learner`, as in "fixmatch, epochs: 10". The rows then belong to different methods.
     """
     learners = frame["learner"].copy()
     for _, group in frame.groupby(list(METHOD), dropna=False):
@@ -418,8 +420,9 @@ def _published_pairs(published: Published, records: Records) -> pd.DataFrame:
 def _name_learners(pairs: Sequence[tuple[Value, float]]) -> list[str]:
     """Return a name for the learner of each of `pairs`; a pair is an accuracy printed in a paper, and its ε.
 
-    The name consists of the paper and the heading of the accuracy's column. A paper may print several accuracies with
-    one heading, mechanism and ε, in different tables. The names of learners with such a heading also contain the table.
+    The name consists of the paper and the heading of the accuracy's column. A heading is ambiguous if the paper prints
+    several accuracies below it for one mechanism and one ε. If the heading is ambiguous, the name also contains the
+    table.
     """
     columns = [(value.source, value.column, value.mechanism) for value, _ in pairs]
     cells: dict[tuple[object, ...], set[float]] = {}
