@@ -85,10 +85,10 @@ NUMBER = ["paper", "table", "row", "column"]
 
 @lru_cache(maxsize=1)
 def verdicts(records: Records, published: Published) -> pd.DataFrame:
-    """Return the verdicts on all printed numbers, one row per number and setting in which the run has a measurement.
+    """Return the verdicts on all printed numbers as a frame with the columns `COLUMNS`.
 
-    The columns are `COLUMNS`. A number without a measurement has one row. A paper is left out if none of its numbers
-    has a measurement. The frame is cached and must not be changed.
+    A number has one row for each setting in which the run measured it, or a single row if the run did not measure it.
+    Papers of which the run measured no number are left out. The frame is cached and must not be changed.
     """
     measures = _Measures(records.of_whole_records(), published)
     rows = [
@@ -127,9 +127,11 @@ def count_by_paper(best: pd.DataFrame) -> pd.DataFrame:
 
 
 def compare(quantity: str, published: float, mean: float, deviation: float) -> Verdict:
-    """Return the verdict on the number `published`, given the measured `mean`: `REPRODUCED`, `BETTER` or `SHORT`.
+    """Return `REPRODUCED`, `BETTER` or `SHORT`: the verdict on the number `published`, given the measured `mean`.
 
-    `deviation` is the standard deviation of the measurements over the seeds, NaN for one seed.
+    `quantity` is the kind of number, such as "student_accuracy" or "epsilon". It determines the tolerance, and if
+    larger or smaller numbers are better. `deviation` is the standard deviation of the measurements over the seeds, NaN
+    for one seed. `SHORT` means that the measured mean is worse than the printed number.
     """
     if quantity == "epsilon_above":  # the paper prints "> 8.03"
         return Verdict.REPRODUCED if mean > published else Verdict.BETTER
@@ -146,11 +148,14 @@ def at_epsilon(measured: float, printed: float | None) -> bool:
 
 
 def _judge(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
-    """Return the verdicts on the printed number `value`: one per setting with a measurement, or one if there is none.
+    """Return the verdicts on the printed number `value`: one per setting with a measurement.
 
-    A user may make a changed copy of a data set; `value.copy_of` is then the data set for which the paper prints the
-    number. A measurement on the copy gets the verdict `unsound` if it contradicts a claimed ε, and otherwise `not
-    comparable`. If there is no measurement on the copy, there is no verdict.
+    Without a measurement, there is one verdict, which states the reason. If `value.copy_of` is not None,
+    `value.dataset` is a user's changed copy of the data set `value.copy_of`, for which the paper prints the number. For
+    such a copy:
+
+    - a measurement has the verdict `unsound` if it contradicts a claimed ε, and otherwise `not comparable`;
+    - without a measurement, there is no verdict.
     """
     if value.not_comparable:
         judged = [{"verdict": Verdict.NOT_COMPARABLE, "why": value.not_comparable}]
@@ -280,7 +285,10 @@ class _Measures:
 
     @cached_property
     def _students_with_costs(self) -> pd.DataFrame:
-        """Return one row per student and δ; `worst_case` is the smallest worst-case ε of the student's labels."""
+        """Return one row per student and δ, with the ε of the student's labels in the column `worst_case`.
+
+        Several accountants may bound this ε for the worst case; the smallest of their bounds is used.
+        """
         by = [*LABEL_SET, "rounds", "queries", "seed", "delta"]
         costs = smallest_epsilon(worst_case_bounds(self.records.bounds), by, "worst_case")
         return self.records.students.merge(costs, on=by[:-1], how="inner")
@@ -324,10 +332,11 @@ class _Measures:
         return _rows_of_setting(frame, value, column, (), ("model", "partition", "passes"))
 
     def _bounds(self, value: Value) -> pd.DataFrame:
-        """Return the bounds on ε in the setting of the printed ε `value`, computed as in the paper of the mechanism.
+        """Return the bounds on ε in the setting of the printed ε `value`, by the accountant that the paper used.
 
-        If the paper prints the ε by strong composition, the bounds by strong composition are returned. The column
-        `audited` contains the largest ε lower bound that an audit found in the setting.
+        This is strong composition if the quantity of `value` is "epsilon_strong_composition". Otherwise, it is the
+        accountant of the mechanism's paper (`stated_by_paper`). The column `audited` contains the largest ε lower bound
+        that an audit found in the setting.
         """
         frame = compared_bounds(self.records)
         if value.quantity == "epsilon_strong_composition":
@@ -374,7 +383,8 @@ def _rows_of_setting(
 
     Returns
     -------
-    Rows of `frame` with further columns, of which two are in every result:
+    Rows of `frame` with the columns below. Columns such as `largest_class`, which describe the same measurement, may be
+    added too.
 
     measured : the measured numbers, copied from the column that the parameter `measured` names.
     how : the setting as text, described by `description_columns` and, if necessary, by further columns. Two rows have

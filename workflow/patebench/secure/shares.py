@@ -52,8 +52,8 @@ def split_votes(
         abstentions
     votes : (teachers, queries) int array
     teachers : (teachers,) int array
-        Indices of these teachers in the ensemble. A teacher's index and votes determine which of its votes are counted;
-        the other teachers have no effect.
+        Indices of these teachers in the ensemble. If the mechanism counts only some votes of a teacher, the choice
+        depends on the teacher's index.
     draws : source of the random numbers and of the noise
     ensemble : number of all teachers, including those that are not in `votes`
     aggregators : number k of aggregators

@@ -242,13 +242,15 @@ def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path)
 
 
 def _total_bounds(ledger: Ledger, queries: Sequence[int], delta: float) -> list[Bound]:
-    """Return the total ε of all releases in `ledger` as a bound for each number of queries in `queries`.
+    """Return the total ε of all releases in `ledger` as bounds, one for each number in `queries`.
 
-    If the ledger has a limit (ε budget), the total ε is this limit, at the δ of the limit or at `delta`, whichever is
-    larger. Otherwise, it is the ε of the composition of all releases. The total is the same for each number of queries.
+    All bounds have the same ε, because the total does not depend on the number of queries.
 
-    Each release protects against some changes of the data, such as a replaced record. The total ε holds only for
-    changes that are common to all releases. Without a common change, return [].
+    If the ledger has a limit, the total ε is the ε of the limit. It is stated at the δ of the limit or at `delta`,
+    whichever is larger. If the ledger has no limit, the total ε is that of the composition of all releases, at `delta`.
+
+    Each release protects against some changes of the data, such as a replaced record. The total ε covers only the
+    changes against which every release protects. If there is no such change, return [].
     """
     changes = spending.common_changes(ledger.spent)
     if not changes:

@@ -138,8 +138,8 @@ class Rerun:
 
     The method `prepare` runs the stages before training, and stores digests of their outputs in the attribute
     `prepared`. Then, the method `vote` trains teachers. All stages write to `folder`. `data` is the data set on which
-    the stages run. If `ensemble` is None, only the stage `data` runs. `rounds` contains the first round of active
-    learning, once for each strategy that selects queries; the queries are selected before training.
+    the stages run. If `ensemble` is None, only the stage `data` runs. In active learning, `rounds` contains the first
+    round of each strategy that selects queries. The queries of these rounds are selected before training.
     """
 
     def __init__(
@@ -223,11 +223,15 @@ class Rerun:
         return Traces(self.public_traces(chunks), self.prepared.shards, votes)
 
     def public_traces(self, chunks: Collection[str] = ()) -> dict[str, str]:
-        """Return all public outputs as {name: text}, to compare them with the outputs of another run.
+        """Return the public outputs of the stages as {name: text}, to compare them with those of another run.
 
-        An output is the list of all files, a public file, or an entry of the public metadata of a private file. The
-        text is the list, the digest of the file, or the value of the entry. A file with the votes of a chunk of
-        teachers is included only if the chunk is in `chunks`.
+        The result contains three kinds of items:
+
+        - the list of all files;
+        - the digest of each public file;
+        - each public entry in the metadata of a private file.
+
+        Files with the votes of a chunk of teachers are included only if the chunk is in `chunks`.
         """
         files = [path for path in sorted(self.folder.rglob("*")) if path.is_file()]
         files = [path for path in files if path.parent.name != "chunks" or path.stem in chunks]
@@ -291,9 +295,9 @@ class DataSet:
     def audit(self) -> AuditedData:
         """Test that no public output of the stage `data` depends on one private record; return one finding per change.
 
-        Each change makes one private record unlike all others, for example by a new label. The changed data may be read
-        with another loader than the data set's own. So the unchanged data are first read with this other loader
-        (`npz`). If this already changes a public output, PatebenchError is raised.
+        Before any change, the unchanged data are written to npz files and read with the loader `npz`. If this alone
+        changes a public output, PatebenchError is raised. Then, each change makes one private record unlike all others,
+        for example by a new label.
         """
         own = Rerun(self.config, self.with_records(self.private.arrays, "own"), self.folder / "own").prepare()
         if moved := differing_keys(self.unchanged.prepared.public, own.prepared.public):
@@ -323,13 +327,15 @@ def compare_runs(
 ) -> ChangeFinding:
     """Run the stages on changed data, compare their outputs with those on unchanged data, and return the finding.
 
-    Teachers are trained, and their votes compared, only if the outputs before training comply: no public output and at
-    most one shard differs. An error while the stages run is a finding too: a stage refused the changed data.
+    The outputs of the stages before training are compared first. If a public output differs, or more than one shard, no
+    teacher is trained. Otherwise, teachers are trained, and their votes are compared. If a stage refuses the changed
+    data with an error, this is a finding too.
 
     Parameters
     ----------
     kind, what : kind and description of the change
-    claimed : True if the partition claims that the change alters at most one shard
+    claimed : True if the partition claims that the change alters at most one shard. If False, a change of several
+        shards is no violation
     before, after : runs on the unchanged and on the changed data
     pick : function that takes the number of the teacher whose shard changed, and returns the chunks of teachers to
         train; None: train no teachers
@@ -365,10 +371,10 @@ def _audit_ensemble(
     labels_only = ensemble.split.parameters.protects is not None  # if True, samples are public and do not change
 
     def in_file_order(records: Records) -> Records:
-        """Return `records` in the order in which they are stored: sorted by label if only labels are private.
+        """Return `records` sorted by label if only labels are private, and otherwise unchanged.
 
-        A record with a changed label then moves to another position, as in data that are stored class by class. So the
-        audit also tests that the order of records has no effect. If whole records are private, their order is kept.
+        In sorted data, a record with a changed label moves to another position. So the audit also tests that the order
+        of records has no effect.
         """
         if not labels_only:
             return records

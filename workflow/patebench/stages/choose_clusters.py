@@ -24,9 +24,8 @@ def run(
     """Choose the number of clusters of the pool, if each cluster is one query and each teacher votes on one query.
 
     The result is the largest number of clusters for which noise makes few pool labels wrong, or --classes if there is
-    none. The choice depends only on public features, --teachers and the noise, so it costs no privacy. Do not count the
-    private records to choose --teachers, because their number is private in general. It is public only if neighbouring
-    data sets differ by one replaced record, as with the partition strategy iid.
+    none. The choice depends only on public features, --teachers and the noise, so it costs no privacy. Give the number
+    of teachers that the configuration states. Do not count the private records, because their number may be private.
     """
     from patebench.features.query_clusters import HIDDEN, LEAST_VOTES, choose
 

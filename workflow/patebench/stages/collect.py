@@ -77,9 +77,9 @@ def run(
 class _LabelSet:
     """Labels in the file `path`, with metadata and true labels, from which records are made.
 
-    The labels were drawn from the votes `counted`, which are in the file `votes`. `common` are the columns that all
-    records of the ensemble share, `truth` (pool samples,) the true labels of the pool if known, and `names` the class
-    names.
+    `votes` is the file of the votes from which the labels were drawn, and `counted` are the votes in this file.
+    `common` are the columns that all records of the ensemble share, `truth` (pool samples,) the true labels of the pool
+    if known, and `names` the class names.
     """
 
     def __init__(

@@ -109,9 +109,9 @@ class _Number:
     largest: tuple[list[float], list[float]]  # for accuracies: shares of the largest class, one list per run
 
     def to_row(self) -> list[Any]:
-        """Return the values of this quantity in both runs, in the order of the columns of `compare_records`.
+        """Return the row of this quantity in the table of `compare_records`.
 
-        If the runs share at least two seeds, only these are used.
+        If the runs share at least two seeds, only the values of these seeds are used.
         """
         one, other = self.values_by_seed
         common = sorted(set(one) & set(other))

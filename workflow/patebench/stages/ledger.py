@@ -26,10 +26,11 @@ def run(
     """Show all draws (uses of noise on private data) in the ledgers at PLACE, and the total ε per ledger.
 
     PLACE is a folder of ledgers or one ledger file [default: results/ledger]. A ledger contains only the draws that
-    were entered in its folder. Two data files of the same people have separate ledgers, whose ε are not added. To add
-    them, give both data files the same name: in each command that draws, state this name as --private.
+    were entered in its folder. Two data files of the same people have separate ledgers, whose ε are not added, unless
+    both get the same permanent name.
 
-    In this command, --private gives a permanent name to the data of the ledger file PLACE.
+    The option --private gives a permanent name: in this command, to the data of the ledger file PLACE; in commands that
+    draw, to the data of the draw.
     """
     if delta is not None:
         check_delta(delta)

@@ -1,7 +1,7 @@
-"""Stage `name_clusters`: measure the accuracy that public data alone reach, at ε = 0.
+"""Stage `name_clusters`: measure the accuracy of clusters of the public pool that are labelled by true labels.
 
-Each cluster of the pool is labelled by the true labels of its samples. These are unknown when labels are released, so
-the accuracy is only a reference for methods that label clusters.
+This needs no private data, so ε = 0. The accuracy is only a reference for methods that label clusters by private
+data: in practice, the true labels of the pool are unknown.
 """
 
 import logging
@@ -37,9 +37,10 @@ def run(
 ) -> None:
     """Label clusters of the pool by true labels, and measure the accuracy of these labels on the test set.
 
-    The clusters are the same as for teachers of the model nearest-query: each selected query has a cluster, and a
-    sample belongs to the cluster with the nearest centre. The label of a cluster is the most frequent true label of its
-    pool samples. If there are as many clusters as classes, the best one-to-one assignment of labels is measured too.
+    Each selected query has a cluster. The centre of the cluster is the mean of the pool samples that are nearest to the
+    query. A sample belongs to the cluster with the nearest centre. The label of a cluster is the most frequent true
+    label of its pool samples. If there are as many clusters as classes, the best one-to-one assignment of labels is
+    measured too.
     """
     from patebench.features.cells import centres, nearest
     from patebench.features.query_clusters import majority, one_to_one

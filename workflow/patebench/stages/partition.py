@@ -51,10 +51,10 @@ def run(
     """Divide the private samples among the teachers.
 
     Private samples that equal a sample in --public byte for byte are assigned to no teacher; their number is logged and
-    stored as `left_out`. The metadata of the output lists, as `protects`, the kinds of change of the private data, such
-    as an added record, that alter at most one shard. With the strategy "owners", there is one teacher per owner, and
-    --teachers is not needed. Without --empty, a shard without samples is an error. With --every-class, a shard that
-    lacks a class is an error too.
+    stored as `left_out`. The metadata of the output lists the changes of the private data, such as an added record,
+    that alter at most one shard. With the strategy "owners", there is one teacher per owner, and --teachers is not
+    needed. Without --empty, a shard without samples is an error. With --every-class, a shard that lacks a class is an
+    error too.
 
     With --protects labels, only the labels of the samples in --private are private. The pool is drawn from the same
     samples (stage split), so a sample can be in the pool and in a shard. Each shard must then contain one record.

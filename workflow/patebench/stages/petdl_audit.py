@@ -1,8 +1,8 @@
-"""Audit a training of PET-DL with the settings of this training, for the stage `train_petdl`.
+"""Audit PET-DL with the settings of the student that the stage `train_petdl` trained.
 
-The audit first checks, on a few samples, that the noise changes the student. If this check passes, each kind of noisy
-sum that the training releases is audited on the worst pair of neighbours, in two ways: by the difference of the two
-means relative to the noise, and by many runs of the release.
+The audit first trains students on a few samples, to check that the noise changes the student. If this check passes,
+each kind of noisy sum that a training releases is audited on the worst pair of neighbours, in two ways: by the
+difference of the two means relative to the noise, and by many runs of the release.
 """
 
 import math

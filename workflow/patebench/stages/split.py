@@ -37,8 +37,8 @@ def run(
 
     With --protects labels, the pool is drawn from --private instead. Only the labels in this file are private; its
     samples are public. Before the draw, the samples are sorted by a hash that does not depend on labels. The array
-    `row` of the pool then contains positions in the sorted order. Identical samples are an error. The labels of the
-    pool are written only to the file of true labels.
+    `row` of the pool then contains positions in the sorted order. Identical samples in --private are an error. The
+    labels of the pool are written only to the file of true labels.
     """
     samples = read_samples(public, "public")
     if (private is not None) != (parameters.protects is not None):

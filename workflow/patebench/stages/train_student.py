@@ -54,8 +54,8 @@ def run(
     """Train a student on released labels, and measure its accuracy on the test set.
 
     The student is trained on the labels of the first --queries queries. With --hold-out, a fraction of the answered
-    queries is not used for training. To compare settings without true labels, the share of these queries for which the
-    student predicts the released label is reported.
+    queries is held out from training. The result then contains the share of held-out queries for which the student
+    predicts the released label. With this share, settings can be compared without true labels.
 
     If a table of noisy counts was released, most methods train the student on the most likely labels. The most likely
     label is computed for each query separately or, with --features, for all queries together. Other methods use the
@@ -124,10 +124,11 @@ def run(
 
 
 def _use_images(data: StudentData, samples: Artefact) -> StudentData:
-    """Return a copy of `data` whose pool contains the images in `samples`, not the features of these images.
+    """Return a copy of `data` for methods that learn from images, if the samples of the pool are features of images.
 
-    Methods may call the copy's function `features` only for the whole pool, and get the pool's features. For any other
-    array, or if `data.features` is None, the function raises PatebenchError.
+    The pool of the copy contains the images in `samples`. The copy's function `features` takes only this whole pool of
+    images, and returns what `data.features` returns for the samples of `data.pool`. For any other array, or if
+    `data.features` is None, it raises PatebenchError.
     """
     vectors = data.features(samples["x"]) if data.features else None
 

@@ -65,9 +65,9 @@ def run(
     --features of the pool and the --encoder of these features.
 
     In active learning, queries are selected in rounds. --selected lists the queries of all rounds so far, in order, and
-    teachers vote on the queries of the last round. After the first round, only the model nearest-query can vote. Each
-    record of its teachers has one or more nearest queries among those of all rounds, and votes only on those of the
-    last round.
+    teachers vote on the queries of the last round. After the first round, only the model nearest-query can vote. A
+    record's nearest queries (one or more) are then determined among the queries of all rounds. On a nearest query from
+    an earlier round, the record does not vote.
     """
     samples, queries, test_set = read_samples(private, "private"), read_arrays(pool, POOL), read_samples(test, "test")
     shards = read_partition(partition, samples)

@@ -174,10 +174,12 @@ def trainer_in_clusters(data: StudentData, config: StudentConfig, seed: int) -> 
     keeps its label only if one class has a share of at least 90 % (`_PURE`) in its row. Draws come from torch's global
     generator.
 
-    Raises PatebenchError in three cases:
+    Raises PatebenchError in four cases:
 
     - `data.features` is None;
-    - `data` contain no table of votes in which each record has one vote, for the cluster with the nearest centre;
+    - `data.table` is None;
+    - `data.table` has `neighbours` or `weighted` set: records then voted on their nearest queries or on all queries,
+      not once for their cluster;
     - no query keeps its label.
     """
     table = data.table
@@ -226,14 +228,15 @@ _LEAST = 0.05
 
 
 def cleaned(data: StudentData, train: Callable[[StudentData], Student]) -> StudentData:
-    """Return `data` without labels to which a student trained on other labels gives a probability below 0.1.
+    """Return `data` without labels that have a probability below 0.1 for a student trained on other labels.
 
     Noise makes some labels wrong. Labels are divided into folds, stratified by class and drawn from torch's global
     generator. For each fold, `train` returns a student trained on the labels of all other folds. This student gives
     each label of the fold a probability (cross-fitting after Northcutt et al. 2021, *Confident learning*).
 
-    If less than 5 % or more than 25 % of the labels are so improbable, no label is removed. Labels of classes with
-    fewer labels than folds are never removed. A wrong label on which most teachers agree looks probable, so it stays.
+    If less than 5 % or more than 25 % of the labels have a probability below 0.1, no label is removed. Labels of
+    classes with fewer labels than folds are never removed. A wrong label on which most teachers agree looks probable,
+    so it stays.
     """
     labelled, labels = data.labelled, data.labels[data.labelled]
     shuffled = torch.randperm(len(labelled)).numpy()

@@ -5,8 +5,7 @@ shows it real samples. The generator learns to match the mean of the discriminat
 matching). Networks are fully connected for tables and grey images, 1000-500-250-250-250 as for MNIST in the paper, and
 convolutional for colour images, as for SVHN in the paper. Images have values in [0, 1].
 
-Compared with these two papers, the GAN here has about a sixth of the samples, or a sixth of the training time. Three
-additions make up for this:
+Compared with these two papers, the pool here is smaller or the training shorter. Three additions make up for this:
 
 - the discriminator sees real images in random views;
 - predictions use an EMA of the weights;

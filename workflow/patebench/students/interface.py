@@ -30,10 +30,9 @@ class NoisyTable:
     queries : (queries,) positions of the queries in the pool
     variance : variance of the noise on each count
     records : number of private records that voted
-    neighbours : number of queries on which each record voted, the nearest ones. If None, each record voted on one
-        query, the query of the cell that contains the record (see the module `features.cells`). Not used if `weighted`
-        is True
-    weighted : True if each record voted on all queries, with weights
+    neighbours : number of nearest queries on which each record voted. None: each record voted once, on the query whose
+        centre (`features.cells.centres`) is nearest
+    weighted : True if each record voted on all queries, with weights; `neighbours` is then not used
     """
 
     counts: NDArray[np.float64]
@@ -53,11 +52,9 @@ class StudentData:
     pool : (samples, …) all samples of the pool, uint8 for images and float32 for tables
     labels : (samples,) the released label of each sample, −1 for samples that were not queried or not answered
     classes : number of classes
-    log_likelihood : (samples, classes) ln Pr[release | class of the sample], up to a constant per sample; 0 for samples
-        that were not queried. For released tables of noisy counts, the labels of all queries can also be estimated
-        jointly, with a prior; then the array contains the log-posterior ln Pr[class of the sample | table] instead. The
-        array is None for mechanisms that are not local and release no table, because their likelihood depends on
-        private counts
+    log_likelihood : (samples, classes) ln Pr[release | class of the sample], up to a constant per sample, if each
+        teacher randomised its own votes. If a table of noisy counts was released, ln Pr[class of the sample | table]
+        instead. 0 for samples that were not queried. None for other releases, and if `table` is given
     features : function from samples to public features, for methods that need features
     table : the released table of noisy counts, for methods that use the whole table
     """

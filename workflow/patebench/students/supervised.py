@@ -1,10 +1,10 @@
 """Students that learn from labelled samples alone: from labels as they are, or with a model of their noise.
 
 `trainer` fits any learner to the labels as they are. `noise_aware` maximises the likelihood of the release. This
-likelihood is public (`StudentData.log_likelihood`) under local mechanisms, and if noisy counts are released. For other
-mechanisms, the likelihood depends on the private counts. The share of wrong labels is then estimated from the released
-labels alone, by cross-validation (after Northcutt et al. 2021, *Confident learning*), and the loss is corrected as in
-Patrini et al. 2017 (*Making deep neural networks robust to label noise*), section 4.2.
+likelihood is public (`StudentData.log_likelihood`) in two cases: each teacher randomised its own votes, or the noisy
+counts were released. In all other cases, the likelihood depends on private counts. The share of wrong labels is then
+estimated from the released labels alone, by cross-validation (after Northcutt et al. 2021, *Confident learning*), and
+the loss is corrected as in Patrini et al. 2017 (*Making deep neural networks robust to label noise*), section 4.2.
 """
 
 from collections.abc import Callable

@@ -2,7 +2,7 @@
 
 The regression (`table_regression.py`) uses fixed features and predicts class probabilities for every sample of the
 pool. A network learns these probabilities (distillation; Hinton et al. 2015) from shifted and mirrored images. The
-network cannot learn the regression's errors on single images, so the network is more accurate than the regression.
+network becomes more accurate than the regression.
 
 `trainer` trains a small convolutional network. `finetuning` trains all layers of EfficientNet-Lite0, which was
 pretrained on ImageNet. ImageNet, the pool and the table are public, so the networks cost no privacy.

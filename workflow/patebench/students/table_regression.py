@@ -6,12 +6,14 @@ shares of the private records. The matrix W (features, classes) is learnt as fol
 - n is the number of private records, k the number of classes, and v (queries,) the votes of one record.
 - A (queries, features) is the mean of v·fᵀ. Samples of the public pool can vote like records, so A is computed from the
   pool.
-- The table (queries, classes) minus n times the mean of v·sᵀ has the expectation n·A·W. So W follows from the table
-  alone, by least squares on n·A (sufficient statistics with noise, as in Foulds et al. 2016).
-- The error of a column of the table is N(0, σ²·I + c·Σ). Here σ² is the variance of the noise, and Σ (queries, queries)
-  is n/k times the covariance of v.
-- The prior of a row of W is N(0, τ²·d²ᵖ·I), where d is the standard deviation of the row's feature.
-- c, p and τ maximise the evidence (MacKay 1992).
+- If features were irrelevant (W = 0), the table (queries, classes) would have the expectation n·m·sᵀ, where m is the
+  mean of v. The difference of table and n·m·sᵀ has the expectation n·A·W. So W follows from the table alone, by least
+  squares on n·A (sufficient statistics with noise, as in Foulds et al. 2016).
+- The error of a column of the table is assumed to be N(0, σ²·I + c·Σ). Here σ² is the variance of the noise, Σ
+  (queries, queries) is n/k times the covariance of v, and c ≥ 0 is a hyperparameter.
+- The prior of a row of W is N(0, τ²·d²ᵖ·I). Here d is the standard deviation of the row's feature, and p and τ are
+  hyperparameters.
+- Of several values of c, p and τ, those with the largest evidence (marginal likelihood; MacKay 1992) are used.
 
 All of these numbers are public.
 
@@ -88,9 +90,11 @@ def regression(features: Array, table: NoisyTable, directions: Directions | None
 def candidates(
     features: Array, table: NoisyTable, directions: Directions | None = None
 ) -> tuple[Iterator["Fits"], Array]:
-    """Return all fits of a linear student that are tried, and the class shares (classes,) of the private records.
+    """Return fits of a linear student for several values of its hyperparameters, and the class shares of the records.
 
-    Each `Fits` has its own `factor` and `power` (see `_fit_weights`).
+    The hyperparameters c, p and τ are described in the docstring of the module. There is one `Fits` for each pair of
+    values of c and p. A `Fits` contains one fit for each value of τ. The class shares (classes,) are those of all
+    private records.
 
     Parameters
     ----------
@@ -145,8 +149,9 @@ def _pool_votes(features: Array, table: NoisyTable) -> Array:
 class _Problem:
     """Least-squares problem: find the weights W (features, classes) for which `products` · W ≈ `table`.
 
-    Each row of `products` and `table` belongs to a principal axis of the votes' covariance, not to a query. Errors in
-    different rows are therefore independent.
+    `table` is the released table after two steps: its expectation at W = 0 and the mean of each row are subtracted, and
+    its rows are rotated to the principal axes of the votes' covariance. After this rotation, errors in different rows
+    are independent.
     """
 
     products: Array  # n·A, rotated (axes, features)
@@ -171,7 +176,7 @@ class Fits:
     prior: Array  # scale of each feature, dᵖ (features,)
 
     def weights(self, index: int) -> Array:
-        """Return the weights (features, classes) of the fit for the prior scale τ at position `index` of `evidence`."""
+        """Return the weights (features, classes) of the fit whose log-evidence is `evidence[index]`."""
         shrunk = self.strength[index] / (1 + self.strength[index]) / self.spread
         return self.prior[:, None] * (self.axes @ (shrunk[:, None] * self.along))
 

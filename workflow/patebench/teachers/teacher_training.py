@@ -68,8 +68,8 @@ def train(
     shards : samples and labels of each teacher
     seeds : one seed per shard
     done : progress callback, called with the number of trained teachers
-    stacked : True to train networks in stacks, each as one large network; None: on a GPU only. Other learners, and
-        networks with layers that cannot be stacked (`stackable`), are always trained one by one.
+    stacked : True to train several networks together as a `Stack`, False to train them one by one; None: True on a GPU,
+        False on a CPU. Learners that cannot form a stack (`stackable`) are always trained one by one.
 
     Yields
     ------
@@ -127,11 +127,12 @@ def _train_stack(
     earlier: int,
     done: Done,
 ) -> Stack | None:
-    """Return a trained stack with one network for each index in `positions`; None if it does not fit into memory.
+    """Train several teachers together as a stack of networks; return the stack, or None if it exceeds the memory.
 
-    `positions`, and `teachers`, which is a part of it, contain indices of `shards` and `seeds`. The networks of
-    `teachers` are trained on their own shards. All other networks are placeholders: they are trained on dummy samples,
-    and the stack omits their results. `earlier` is the number of teachers already trained.
+    `teachers` are the indices of these teachers in `shards` and `seeds`. `positions` are the indices of all networks in
+    the stack, and include `teachers`. Networks that are not in `teachers` are placeholders: they are trained on dummy
+    samples, and the stack omits their results. With placeholders, the size of the stack does not depend on private
+    shard sizes. `earlier` is the number of teachers already trained.
     """
     x, y = shards[teachers[0]]
     # Placeholders make the shape of a stack independent of the sizes of the shards, which may be private. The shape
