@@ -4,8 +4,8 @@ The worst-case ε is computed from the mechanism, its parameters and its number 
 claim. A claimed ε below the worst case is `unproved`. A claimed ε below a lower bound on the true ε is `violated`.
 
 A lower bound comes from the entry's audit, or from a search for the worst pair of adjacent vote histograms. The exact ε
-of this pair is a lower bound on the worst-case ε. The search is therefore left out if the entry claims a data-dependent
-ε. For a release without effective noise, the lower bound is ∞.
+of this pair is a lower bound on the worst-case ε. A data-dependent ε may be smaller, so there is no search for entries
+that claim a data-dependent ε. For a release without effective noise, the lower bound is ∞.
 """
 
 import math
@@ -63,12 +63,18 @@ _MOST_CELLS = 10**7
 
 
 class Status(StrEnum):
-    """Comparison of an entry's reported ε with bounds on its true ε: proved, unproved, violated or unchecked."""
+    """Result of comparing an entry's reported ε with bounds on its true ε.
 
-    PROVED = "proved"  # the reported ε is not below the worst-case ε for the stated unit and adjacency
-    UNPROVED = "unproved"  # the reported ε is below the worst-case ε
-    VIOLATED = "violated"  # the reported ε is below a lower bound on the true ε
-    UNCHECKED = "unchecked"  # the entry does not say enough to compute a worst-case ε
+    - "proved": the reported ε is not below the worst-case ε for the stated unit and adjacency.
+    - "unproved": the reported ε is below the worst-case ε.
+    - "violated": the reported ε is below a lower bound on the true ε.
+    - "unchecked": the entry does not state enough to compute a worst-case ε.
+    """
+
+    PROVED = "proved"
+    UNPROVED = "unproved"
+    VIOLATED = "violated"
+    UNCHECKED = "unchecked"
 
 
 @dataclass(frozen=True)
@@ -437,7 +443,11 @@ def _votes_bounds(stated: VoteMechanism, added: bool, delta: float) -> list[Boun
 
 
 def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta: float, records: int | None) -> Bound:
-    """Return the worst-case bound at `delta` for all steps of `mechanism` on `records` records together."""
+    """Return the worst-case bound at `delta` for the composition of all steps of `mechanism`.
+
+    `change` states how one `unit` of privacy differs between adjacent data sets. `records` is the number of records;
+    None if it is unknown.
+    """
     if unit not in (Unit.RECORD, Unit.LABEL):
         raise _no_theorem("sampled steps", unit, change)
     added = change is Change.ADDED_OR_REMOVED and unit is Unit.RECORD
@@ -455,7 +465,8 @@ def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta
     def holds(epsilon: float) -> bool:
         """Return True if group privacy proves (2 · `epsilon`, `delta`)-DP for a replaced record.
 
-        A replaced record is one removed and one added record, so its ε is twice the ε of one such change.
+        A replacement is two changes: one record is removed, and another record is added. The proof requires that the ε
+        of a single change, at a smaller δ, is at most `epsilon`.
         """
         # Group privacy (Vadhan 2017, Lemma 2.2): (ε, part)-DP for one record implies (2ε, δ)-DP for two.
         part = delta / (1 + math.exp(min(epsilon, 700.0)))
@@ -474,10 +485,9 @@ def _accountant_steps(part: Steps, added: bool, records: int | None) -> Subsampl
     """Return the training steps `part` of an entry as a subsampled Gaussian mechanism.
 
     With shuffled batches, each epoch counts as one step on all records. The noise of this step is the noise of `part`
-    divided by the L2 sensitivity of an epoch, in units of the clipping norm. If `added` is True (one record is added or
-    removed), this sensitivity is √5: one batch's sum changes by up to 2, and another by up to 1. If `added` is False
-    (one record is replaced by zero), the sensitivity is 1. `records`, the number of records if known, limits the number
-    of batches per epoch.
+    divided by the L2 sensitivity of an epoch, in units of the clipping norm. The sensitivity is √5 if `added` is True
+    (one record is added or removed), and 1 if `added` is False (one record is replaced by zero). `records`, the number
+    of records if known, limits the number of batches per epoch.
 
     Steps with other sampling, or on all records, keep their noise, rate and number.
     """

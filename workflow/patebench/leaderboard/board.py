@@ -89,9 +89,9 @@ def _undominated(rows: list[Assessed]) -> list[Assessed]:
 
 
 def _with_ranks(rows: list[Assessed]) -> list[Assessed]:
-    """Return `rows` in the order of a table, with a rank by accuracy for each entry that may be ranked.
+    """Return `rows` in the order of a table, and set the field `rank` of each entry that may be ranked.
 
-    Entries are ranked only among those with the same unit of privacy. Entries that may not be ranked come last.
+    The rank is by accuracy, among the entries with the same unit of privacy. Entries that may not be ranked come last.
     """
 
     def rank(row: Assessed) -> int:
@@ -146,9 +146,10 @@ def lead(rows: Sequence[Assessed], unit: str, target: float) -> str:
 def rank_over_datasets(datasets: Mapping[str, Sequence[Assessed]], unit: str, target: float) -> Ranks | None:
     """Return ranks of methods over several data sets, by each method's most accurate entry with ε at most `target`.
 
-    Only ranked entries with this `unit` of privacy count. The ranks are over a selection of the data sets, and of all
-    methods that have an entry for each selected data set. The selection maximises the number of data sets times the
-    number of methods. Return None if no two data sets share three methods.
+    Only ranked entries with this `unit` of privacy count. Some methods lack entries for some data sets. The function
+    therefore selects data sets, and ranks the methods that have an entry for each selected data set. The selection
+    maximises the number of selected data sets times the number of ranked methods. Return None if no two data sets share
+    three methods.
     """
     best = {
         (in_words(name), method): found.accuracy

@@ -284,10 +284,10 @@ def _student_entry(
 
 
 def _votes_per_record(row: Mapping[str, str]) -> int | None:
-    """Return the number of votes that each private record casts in a round; None if teachers are trained models.
+    """Return the number of queries on which each private record votes in a round; None if teachers are trained models.
 
-    `row` is a student's row in a table of a run in results/reference. The number is that of the option `neighbours` in
-    the name of the ensemble, and 1 if the name lacks this option.
+    `row` is a student's row in a table of a run in results/reference. The name of its ensemble states the number as
+    the option `neighbours`. Without this option, the number is 1.
     """
     return int(_options(row["ensemble"]).get("neighbours", 1)) if votes_by_record(row["model"]) else None
 

@@ -295,7 +295,7 @@ class Mechanism(ABC):
         ----------
         votes : the votes on all queries
         queries : numbers of queries T for which all bounds are stated
-        curve : further numbers of queries T, without sanitised bounds, since each sanitised bound is another release
+        curve : further numbers of queries T, for which all bounds except sanitised bounds are stated
         delta : δ of every bound
         noise : noise of sanitised bounds; None: no sanitised bounds
         discrete : state only bounds that are valid for discrete noise

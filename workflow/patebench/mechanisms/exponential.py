@@ -91,9 +91,10 @@ class PermuteAndFlip(Mechanism):
         """Return ln Pr of each label and of "no answer", which has probability 0, (queries, classes + 1).
 
         Class j has probability w_j ∫₀¹ Π_{k≠j} (1 − s·w_k) ds, with w_k = exp(ε(n_k − max n)/2) for counts n. Proof:
-        the mechanism considers each class at a uniform random time in [0, 1] and accepts class k with probability w_k,
-        if none was accepted before. If class j is considered at time s, class k was considered and accepted before j
-        with probability s·w_k.
+        let each class k have an independent coin that shows heads with probability w_k, and an independent uniform time
+        in [0, 1]. The label is the class with the earliest time among all classes with heads. Class j with heads and
+        time s is the label if no other class k has heads and an earlier time, which has probability 1 − s·w_k for each
+        k.
         """
         behind = votes.counts - votes.counts.max(axis=1, keepdims=True)
         log_p = self.epsilon / 2 * behind + np.log(_acceptance_integrals(exp_multiple(self.epsilon / 2, behind)))

@@ -9,7 +9,7 @@ and it does not increase with γ.
 Notation, also for the functions of this module:
 
 - t is the class with the largest count of D. On D′, it has lost one vote, gained one vote, or done neither.
-- The score of a class is its count minus the count of t on D, plus noise.
+- The score of a class is its noisy count (on D or on D′) minus the count of t on D, without noise.
 - Y is the largest score of the unchanged classes, which neither lose nor gain a vote. J is the first class with this
   score.
 - P and P′ are the probabilities of an outcome on D and on D′.
@@ -163,8 +163,8 @@ class _Window:
     def of(cls, noise: LatticeNoise, teachers: int, exponent: float) -> "_Window":
         """Create the tables and ranges for counts of `teachers` teachers.
 
-        Noisy counts outside the ranges are negligible for the moment Σ P^α P′^{1−α} of the label, if its logarithm is
-        at most `exponent`.
+        `exponent` must be an upper bound on ln Σ P^α P′^{1−α}, the logarithm of the moment of the label. Noisy counts
+        outside the ranges then contribute a negligible amount to this moment.
         """
         high, summed, below = (noise.reach(part + exponent) for part in (_ABOVE, _SUMMED, _BELOW))
         low, summed = -teachers - below, max(summed, high + 3)
@@ -203,13 +203,12 @@ class _Window:
 
 
 class _Ties(NamedTuple):
-    """Offsets by which `_outcomes_first_loses` takes ties between three classes into account.
+    """Offsets that select the winner of ties between classes t, b and J, for one order of the indices of these classes.
 
     Class t has the largest count and loses a vote to class b, which is x votes behind. Class J has the largest noisy
-    count of all others, y above the count of t. In a tie of noisy counts, the class with the lowest index wins.
-    `_outcomes_first_loses` reads the probabilities of a win of t, b and J from tables over x and y. Before it reads a
-    table, it adds an offset to x and to y. The offsets depend on the order of the three indices, and one `_Ties` is for
-    one order.
+    count of all other classes, y above the count of t. In a tie of noisy counts, the class with the lowest index wins.
+    `_outcomes_first_loses` reads Pr[t wins], Pr[b wins] and Pr[J wins] from tables over x and y, in which a certain
+    class wins each tie. If another class must win, adding the offsets to x and y gives the right entry of the table.
     """
 
     t: tuple[int, int]  # offsets (in y, in x) of the sum that is Pr[t wins]
@@ -252,10 +251,11 @@ def _outcomes_first_loses(window: _Window, low: int, high: int, other_classes: b
         return table[3 + dx : 3 + dx + rows, 1 + dy : 1 + dy + columns]
 
     def log_probabilities(ties: _Ties, dy: int, dx: int) -> list[Array]:
-        """Return ln Pr of a win of t, b and J, in this order, as three arrays over x and y.
+        """Return ln Pr[t wins], ln Pr[b wins] and ln Pr[J wins] as three arrays over x and y.
 
-        x is the number of votes by which b is behind t, and y is the score of J. `dx` and `dy` are added to x and y:
-        both are 0 before the vote moves, and −2 and 1 after it. `ties` states the order of the classes' indices.
+        Before the vote moves, b is x votes behind t, and the noisy count of J is y above the count of t; `dy` and `dx`
+        are 0. After the vote has moved from t to b, these differences are y + `dy` and x + `dx`, with `dy` = 1 and
+        `dx` = −2. `ties` is for the order of the classes' indices.
         """
         y = np.arange(window.low, window.high + 1) + dy
         rest = window.cdf(y + ties.rest[0]) + window.cdf(y + x[3:-1] + dx + ties.rest[1])
@@ -337,16 +337,17 @@ def _tail_probabilities(window: _Window, classes: int, largest_gap: int) -> Arra
 
 
 def _running_maximum(terms: Sequence[Sequence[_Side]], alpha: float) -> Array:
-    """Return M(y) − 1, (x × y): the largest moment of the label, given Y = y′, over all y′ ≤ y, minus 1.
+    """Return M(y) − 1, where M(y) is the largest moment of the label, given Y = y′, over all y′ ≤ y.
 
     The moment is Σ P^α P′^{1−α} over the labels, with α = `alpha`. Y is the largest score, noisy count minus the
     largest count, of the classes whose counts do not change. The maximum is also over the four ways to break ties in
-    `_ORDERS`. A row is for one number x of votes between the largest count and the class that gains the vote. A column
-    is for one score y, from `window.low` to `window.high` − 1.
+    `_ORDERS`. The result has one row for each gap between the largest count and the count that gains the vote, and one
+    column for each score y from `window.low` to `window.high` − 1.
 
     Parameters
     ----------
-    terms : for each entry of `_ORDERS`, a win of each of three classes, in one direction of the divergence
+    terms : for each entry of `_ORDERS`, the probabilities of three outcomes, in one direction of the divergence: the
+        class that loses the vote wins, the class that gains the vote wins, or another class wins
     alpha : order of the Rényi divergence
     """
     worst: Array = np.zeros(())
@@ -383,12 +384,12 @@ def _bound_neither(window: _Window, order: float, cap: float) -> Array:
 
 
 def _observed_moment(window: _Window, order: float, step: int) -> Array:
-    """Return upper bounds C(u) on the moment, minus 1, of one noisy count that is hidden if its noise is below u.
+    """Return upper bounds C(u) on a moment, minus 1: that of releasing one noisy count only if its noise is at least u.
 
-    If the count is hidden, only this fact is shown. One vote moves away from the class of this count (`step` = 1) or to
-    this class (`step` = −1). The moment is Σ P^α P′^{1−α} over everything that can be shown, with probabilities P and
-    P′ before and after the move, and α = `order`. `_bound_neither` combines the bounds for both classes. Entry i of the
-    result is for u = `window.low` + 2 + i.
+    If the noise is below u, the class cannot win, and only the fact that the noise is below u is released. One vote
+    moves away from the class (`step` = 1) or to the class (`step` = −1). The moment is Σ P^α P′^{1−α} over all possible
+    releases, with probabilities P and P′ before and after the move, and α = `order`. Entry i of the result is for
+    u = `window.low` + 2 + i.
     """
     u = np.arange(window.low + 2, window.summed + window.teachers + 1)
     # The noise z is observed only if z ≥ u. The same score needs noise z on D and z + `step` on D′, with a step of 1

@@ -48,8 +48,9 @@ class Channel:
     ----------
     log_p : (votes, reports) ln Pr[report | vote]
     inverse : inverse of the matrix of probabilities Pr[report | vote]
-    loss_probabilities : probabilities of the privacy loss ln(Pr[report | first class] / Pr[report | last class]) of a
-        vote for the first class, at evenly spaced losses from `local_epsilon` to −`local_epsilon`
+    loss_probabilities : distribution of the privacy loss if the vote is for the first class: the probabilities of
+        evenly spaced losses from `local_epsilon` to −`local_epsilon`. The privacy loss of a report is
+        ln(Pr[report | first class] / Pr[report | last class])
     largest_loss : largest ln(Pr[report | vote] / Pr[report | other vote]), computed by a formula of the mechanism. For
         a small ε, rounding could make the differences of `log_p` too small
     """
@@ -139,7 +140,7 @@ class LocalMechanism(Mechanism):
         return self.epsilon * self.spread ** -np.linspace(0, 1, teachers)
 
     def asked(self, teachers: int, queries: int) -> NDArray[np.int64]:
-        """Return the number of the first `queries` queries in which each teacher takes part; T_n in Zhao 2018."""
+        """Return how often each teacher takes part in the first `queries` queries, (teachers,); T_n in Zhao 2018."""
         return self.participants(teachers, queries).sum(axis=1)
 
     def participants(self, teachers: int, queries: int) -> NDArray[np.bool_]:

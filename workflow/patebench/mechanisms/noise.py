@@ -257,7 +257,11 @@ class LatticeNoise(ABC):
 
     @abstractmethod
     def draw(self, shape: tuple[int, ...], rng: Source) -> Integers:
-        """Draw an array of independent noise of this `shape`, exactly or, if `rng` has a seed, reproducibly."""
+        """Draw an array of independent noise of this `shape` from `rng`.
+
+        If `rng` is `Entropy`, as in releases, the distribution of the draws is exact. If `rng` is a generator with a
+        seed, as in experiments, this distribution has rounding errors.
+        """
 
     @abstractmethod
     def log_weights(self, z: NDArray[np.integer]) -> Array:

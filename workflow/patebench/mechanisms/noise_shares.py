@@ -88,10 +88,9 @@ class NoiseShares(Mechanism):
         ----------
         teachers : number n of teachers
         times : function of T; the mechanism counts at most `times(T)` votes of one teacher in the first T queries
-        losses : text for the citation `Accountant.source`: the distribution of the privacy loss, such as "losses (T +
-            Y)/σ², Y a sum of 2T draws"
-        counts : text for the same citation: the released counts and their sensitivity, such as "noisy counts (Δ₂ = √2,
-            d = 2)"
+        losses : description of the privacy loss, for the citation in `Accountant.source`
+        counts : description of the released counts with their sensitivity, for the same citation, such as "noisy counts
+            (Δ₂ = √2, d = 2)"
         """
         needed = self.needed(teachers)
         return [

@@ -213,10 +213,10 @@ def _(noise: Laplace, histograms: Histograms, shift: float = 0.0) -> Panels:
 
 
 def _laplace_slope(histograms: Histograms) -> Array:
-    """Return the approximate slope of ln(integrand) just below each distinct count, (queries, 1 + distinct counts).
+    """Return approximate slopes of ln(integrand) of the integrals Pr[class wins], (queries, 1 + distinct counts).
 
-    The integrand is that of Pr[class wins] and depends on the class. For each distinct count, the smallest slope over
-    all classes is returned. Column 0, for the interval above all counts, contains 0.
+    The integrand depends on the class. Column i ≥ 1 contains the smallest slope over all classes, just below the i-th
+    largest distinct count. Column 0 belongs to no count and contains 0.
     """
     values, multiplicity = histograms.values, histograms.multiplicity
     above = np.cumsum(multiplicity, axis=1)

@@ -60,10 +60,10 @@ class SparseArgmax(Mechanism):
         """
 
     def exact_noise(self, teachers: int) -> Noise | IntegerNoise:
-        """Return the exact distribution of the noise on each count if it is drawn from a seed, as in experiments.
+        """Return the exact distribution of the noise on each count in experiments, which draw noise from a seed.
 
-        Mechanisms that draw integers even from a seed return an `IntegerNoise`. All others return the continuous noise
-        `noise_of(teachers)`. In private releases, all noise is on the integers.
+        The base class returns the continuous noise `noise_of(teachers)`. Override this method if the noise in
+        experiments is on the integers, and return an `IntegerNoise`.
         """
         return self.noise_of(teachers)
 
@@ -149,10 +149,10 @@ class SparseArgmax(Mechanism):
         """
 
     def exact(self, cells: Cells) -> list[Accountant]:
-        """Return data-dependent accountants of the exact divergence between private votes and their worst neighbour.
+        """Return data-dependent accountants of the exact divergence between the votes and their worst neighbour.
 
-        For T queries, the tables of counts of these votes and of this neighbour differ in `cells(T)` counts, by 1 each.
-        The base class returns [].
+        The votes enter only through `cells`: for T queries, the tables of the votes and of their worst neighbour differ
+        in `cells(T)` counts, by 1 each. The base class returns [].
         """
         return []
 

@@ -7,8 +7,9 @@ Theorem. Let the outcomes of the tests be (ε, δ)-private. For two adjacent vot
 differs between them. For every pair of adjacent votes, let the probability that at least one unstable query is answered
 be at most F. Then the release is (ε, δ + F)-private.
 
-In the worst case, F = T·failure for T queries. For given votes and all their neighbours, F is `failure` times the
-number of queries with d ≤ 1 in the given votes, where d is the `distance`. This F is valid in both directions. Proof:
+The mechanisms answer an unstable query with probability at most `failure`, one of their parameters. In the worst case,
+all T queries are unstable, and F = T·failure. For given votes, a query can be unstable only if d ≤ 1, where d is its
+`distance`. In data-dependent bounds, F is therefore `failure` times the number of queries with d ≤ 1. Proof:
 docs/explanation/proofs-mechanisms.md, "Stable releases".
 """
 

@@ -8,8 +8,8 @@ Registry facts of a model:
 - `by_recipe` (default True): the model is trained by a recipe, in epochs;
 - `compressible` (default False): the model can be built with fewer parameters;
 - `images` (default False): the model accepts only images;
-- `on_queries` (default False): the model predicts no samples; each private record votes with its own label on
-  queries (`features/cells.py`);
+- `on_queries` (default False): the model is not trained and cannot predict labels; instead, each private record votes
+  with its own label on queries (`features/cells.py`);
 - `on_features` (default False): the model reads feature vectors of an encoder instead of samples;
 - `weighted` (default False): the votes of a model with `on_queries` have weights (`features/cells.py`).
 """
