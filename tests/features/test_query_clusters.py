@@ -114,8 +114,8 @@ def test_a_later_round_takes_of_clusters_that_had_their_votes_before():
     features = np.repeat([[0.0, 0.0], [1.0, 0.0], [0.9, 0.0]], [20, 30, 50], axis=0)
     known = QueryClusters.of(features, np.array([0, 20, 50]), rounds=[2, 1])
     assert known.sizes == pytest.approx([0.2, 0.3, 0.5])
-    assert known.put == pytest.approx([0.2, 0.8, 0.5])
-    assert QueryClusters.of(features, np.array([0, 20, 50])).put == pytest.approx(known.sizes)
+    assert known.sizes_at_vote == pytest.approx([0.2, 0.8, 0.5])
+    assert QueryClusters.of(features, np.array([0, 20, 50])).sizes_at_vote == pytest.approx(known.sizes)
 
 
 def test_the_nearest_sample_to_each_mean_and_none_twice():

@@ -574,7 +574,11 @@ def _check_stored_outputs(where: str, ensemble: Ensemble, grid: Iterable[PetdlPa
 
 
 def _select_ensembles(where: str, teachers: Sequence[int] | None, ensembles: Sequence[Ensemble]) -> list[Ensemble]:
-    """Return the `ensembles` whose number of teachers is in `teachers`, or all if no number is given."""
+    """Return the `ensembles` whose number of teachers is in `teachers`; if `teachers` is None, return all.
+
+    Raises PatebenchError if `teachers` contains a number that no ensemble has. The key "`where`.teachers" of the
+    configuration is named in the message.
+    """
     sizes = sorted({ensemble.teachers for ensemble in ensembles})
     for place, size in _keyed_values(f"{where}.teachers", teachers or ()):
         check_among(place, size, sizes, "a number of teachers of this experiment's ensembles")

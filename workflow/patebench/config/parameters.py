@@ -106,7 +106,7 @@ class ClassParameters(Parameters):
 
 
 class SplitParameters(Parameters):
-    """Pool and test set of an experiment: their sizes, encoder and distribution shift of the pool, unit of privacy."""
+    """Parameters of the public pool, of the test set and of the unit of privacy."""
 
     pool: Whole = Field(ge=1, description="Number of public samples in the pool, which are the possible queries.")
     test: Whole | None = Field(
@@ -400,9 +400,9 @@ class SelectionParameters(Parameters):
 
 
 class DistilParameters(LearnerParameters):
-    """Parameters of non-private networks that compare two training targets: labels and the teachers' probabilities.
+    """Parameters of non-private networks, which are trained on labels or on the teachers' probabilities.
 
-    Each network is trained on one of the two targets.
+    Their accuracies show which of these two training targets is better.
     """
 
     samples: OneOrMore[PositiveWhole] = Field(

@@ -53,7 +53,7 @@ class Run:
     options : output file → options of its command. For a rule with several outputs, the key is the first output.
     jobs : names of all jobs, such as `stage/folder`.
     chunks : folder of votes → ranges of teacher numbers, such as "0-24"; one job trains the teachers of one range.
-    selections : ensemble → list with one name, that of the folder of its queries. Only ensembles whose queries are
+    selections : ensemble → name of the folder of its queries, in a list of length 1. Only ensembles whose queries are
         selected before the teachers vote are included.
     uses_features : output files (votes, queries, students) whose jobs read the pool's features.
     uses_encoder : output files (votes, students, models) whose jobs read the encoder of the pool's features.
@@ -61,11 +61,11 @@ class Run:
     own_files : data set, split or ensemble → the user's own files that its job reads: samples, an encoder, owners of
         samples, or imported votes.
     without_pool : ensembles with imported votes on unknown samples, which have no true labels.
-    audited_votes : audit → list with one path, that of imported votes on unknown samples, including `results`. The
-        audit reads the number of classes from this file. Audits that are not included read it from the data set.
-    gathered : folder of votes → kind of result ("labels", "students" or "distilled") → folders with results of this
-        kind, as paths below the folder of votes. For each folder of votes, one job collects all results in one file.
-        The folders of results are the keys of a dict, used as an ordered set; the values of this dict are None.
+    audited_votes : audit → path of imported votes on unknown samples, including `results`, in a list of length 1. The
+        audit reads the number of classes from this file. All other audits read this number from the data set.
+    gathered : folder of votes → kind of result ("labels", "students" or "distilled") → result folders, as paths below
+        the folder of votes. For each folder of votes, one job collects all results in one file. The result folders are
+        an ordered set: keys of a dict whose values are None.
     records : kind of record, such as "audits" → files from which figures and tables are made.
     contents : subject of figures and tables → set of pairs (data set, value). A pair states that the data set has
         results on the subject. If figures compare values of the subject, such as sizes of the pool for "pool", `value`
@@ -244,9 +244,10 @@ class Run:
             self._add_votes(ensemble, name)
 
     def _add_votes(self, ensemble: Ensemble, folder: str) -> None:
-        """Add the jobs that train the teachers of `ensemble` and join their votes, stored in `folder`.
+        """Add the jobs that train the teachers of `ensemble` and write their votes to `folder`.
 
-        This is the folder of the ensemble or, if the teachers vote in each round, of the round.
+        If the teachers vote in every round of active learning, `folder` is the folder of one round. Otherwise, it is
+        the folder of the ensemble.
         """
         work, split = ensemble.work, ensemble.split
         options = {**ensemble.training.options(), **KeptOutputs.of(work).options(), **split.random(folder)}

@@ -1,7 +1,8 @@
 """Declare the structure of the configuration file as pydantic models, built from the parameters of the stages.
 
-The models check each key, also against other keys of the same mapping. `config.experiments` checks experiments against
-the requirements of the mechanisms, and `config.validation` checks them against the data.
+The models check the value of each key. They also check combinations of keys: for example, the key `table` of a data set
+requires the loader "table". `config.experiments` checks experiments against the requirements of the mechanisms, and
+`config.validation` checks them against the data.
 """
 
 from itertools import filterfalse
@@ -185,7 +186,7 @@ class DatasetSettings(ClassParameters):
 
 
 class EnsembleSettings(TrainingParameters, TeacherParameters):
-    """Ensembles of teachers that share model and partition."""
+    """Settings of several ensembles of teachers, which differ only in the number of teachers."""
 
     recipe: Recipe = Field("fast", description=TrainingParameters.model_fields["recipe"].description)
     teachers: OneOrMore[PositiveWhole] = Field(
@@ -202,8 +203,8 @@ class EnsembleSettings(TrainingParameters, TeacherParameters):
     def training(self) -> TrainingParameters:
         """Return the parameters of the teachers' training, without the other settings of the ensembles.
 
-        `recipe`, the training recipe of a network, has no effect on other models, such as a random forest. For these
-        models, an omitted `recipe` is set to the default of `TrainingParameters`, not to the default of this class.
+        If the model is not a network, `recipe` does not affect its training. In this case, an omitted `recipe` becomes
+        "modern".
         """
         training = super().training
         if "recipe" in self.model_fields_set or by_recipe(self.model):
@@ -260,7 +261,7 @@ class RoundsSettings(_OfEnsembles, StudentParameters):
 
 
 class DistilSettings(_OfEnsembles, DistilParameters):
-    """Non-private networks that compare two training targets: labels and the teachers' probabilities."""
+    """Settings of non-private networks, which are trained on labels or on the teachers' probabilities."""
 
 
 def _with_lists(model: type[Parameters], *lists: str) -> type[Parameters]:

@@ -111,8 +111,8 @@ def _check_names(settings: ConfigSettings, *, listed: bool) -> None:
     """Raise PatebenchError if a name in the configuration is invalid, or if the results folder is not writable.
 
     The user's data sets and the run need new names, which no built-in data set and no folder of results has. Names in
-    `only` must be names of experiments. `listed` is True if `only` is a list rather than text with commas. The error
-    for an unknown name in a list states its position.
+    `only` must be names of experiments. If `listed` is True, `only` is written as a list, and the error for an unknown
+    experiment states the position of its name in this list.
     """
     for name in settings.datasets:
         if name in {*DATASETS, *RESERVED}:

@@ -155,9 +155,10 @@ class Bound:
             )
 
     def state_for(self, release: bool) -> "Bound":
-        """Return this bound; if `release` is False, a worst-case bound is marked as not publishable.
+        """Return this bound, with `publishable` set to False if it is a worst-case bound and `release` is False.
 
-        Without a release, the noise is drawn from a seed. It can be reproduced and subtracted, so it protects nothing.
+        `release` is False if the noise is drawn from a seed. Such noise can be reproduced and subtracted, so it
+        protects nothing.
         """
         return self if release or self.kind is not Kind.WORST_CASE else replace(self, publishable=False)
 

@@ -1,6 +1,6 @@
 """Accuracy of predicted labels, with per-class recall and the share of the largest class for comparison.
 
-Accuracy is uninformative if one class dominates: always predicting that class reaches its share of the samples.
+Accuracy is uninformative if one class dominates: a model that always predicts this class has a high accuracy.
 """
 
 from collections.abc import Mapping, Sequence

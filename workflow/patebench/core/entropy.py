@@ -95,10 +95,12 @@ class Entropy:
 class Rehearsal(Entropy):
     """Source of extreme constants instead of noise, to check all noise scales of a mechanism before it draws noise.
 
-    An invalid scale raises the same error as in `Entropy`. With `most` = True, all noise is 2⁴⁰. With `most` = False,
-    all noise is −2⁴⁰, except exponential noise, which is never negative and stays 2⁴⁰. Uniform numbers are at the ends
-    of their range: 0 with `most` = True, and 1 − 2⁻⁵³ with `most` = False. An integer from a range is always the
-    smallest one.
+    An invalid scale raises the same error as in `Entropy`. The constants are:
+
+    - Laplace and normal noise: 2⁴⁰ if `most` is True, −2⁴⁰ if `most` is False;
+    - uniform numbers from [0, 1): 0 if `most` is True, 1 − 2⁻⁵³ if `most` is False;
+    - exponential noise: 2⁴⁰ for both values of `most`;
+    - integers from a range: the smallest integer of the range for both values of `most`.
 
     Run the mechanism with both values of `most`, since a noisy value above or below a threshold may decide if further
     noise is drawn.

@@ -3,8 +3,8 @@
 Imports are lazy for two reasons: stages that only count votes never import torch, and the names in a configuration are
 checked without imports.
 
-Other packages add names by entry points. Entry points are read when all names are listed or a name is not built in.
-Another package cannot replace a built-in name.
+Other packages add names by entry points. To look up a built-in name, entry points are not read. Another package cannot
+replace a built-in name.
 
 A name may have facts, such as the options of a method. Facts of built-in entries are in the registry and need no
 import; facts of another package's entries are attributes of the loaded object.
@@ -41,10 +41,11 @@ def imported(target: str) -> Any:
 
 
 def called_with(*arguments: str, by_name: bool = False) -> FaultOf:
-    """Return a function that checks that an object can be called with arguments named `arguments`.
+    """Return a function that checks that an object accepts arguments named `arguments`.
 
-    The function returns None, or a message if the call is impossible. If `by_name` is True, arguments are passed as
-    keywords, and the object may require further arguments. Otherwise they are passed by position.
+    The function returns None if the object accepts the arguments, and a message otherwise. If `by_name` is True, the
+    arguments are keyword arguments, and the check does not fail if the object requires further arguments. If `by_name`
+    is False, the object must be callable with exactly these arguments, passed by position.
     """
 
     def fault_of(thing: object) -> str | None:

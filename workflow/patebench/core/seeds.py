@@ -1,7 +1,7 @@
 """Named random streams: every stage draws from a generator derived from (base seed, stream name).
 
 The stream name is derived from the artefact's folder, relative to the results folder. An experiment therefore gives the
-same files wherever the results are stored and in any order of jobs, and the same votes with any chunk size.
+same files wherever the results are stored, and in any order of jobs.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """Format words and numbers for people and JSON.
 
-Upper bounds are rounded up and lower bounds down, starting from the shortest decimal representation of the
-floating-point number. A printed bound, read back, therefore remains valid to the last digit.
+Upper bounds are rounded up and lower bounds down. A printed upper bound, converted back to a float, is therefore never
+below the original float. A printed lower bound is never above it.
 """
 
 import math

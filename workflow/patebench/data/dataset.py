@@ -26,12 +26,12 @@ class LabelledSamples:
     x : (samples, channels, height, width) uint8 images or (samples, features) float32 table
     y : (samples,) int64 labels
     rows : (samples,) int64
-        Distinct, non-negative number that identifies each record. None: positions identify the records.
+        Distinct, non-negative number of each record. None: the number of a record is its position.
     owners : (samples,) int64
         Non-negative number that identifies the person of each record; None if unknown.
     positional : bool
-        True if `rows` are positions, so that removing a record changes the rows of later records. Without
-        `rows`, it is always True.
+        True if removing a record from the data set changes the numbers of later records, because the numbers are
+        positions. Set to True if `rows` is None.
 
     Raises
     ------

@@ -98,9 +98,9 @@ def shift_images(x: NDArray[Any], shift: str | None) -> NDArray[Any]:
 class PublicSplit:
     """Positions of the samples in the pool and in the test set, as drawn by `divide`.
 
-    `test` are positions in the public data. `pool` are positions in the public data, too. If only labels are private,
-    however, the pool consists of samples with private labels, and `pool` are positions among these samples. `in_pool`
-    is the number of public samples that cannot be in the test set because an identical sample is in the pool.
+    The positions `test` are among the public samples. If only labels are private, the positions `pool` are among the
+    samples with private labels; otherwise, they are among the public samples. `in_pool` is the number of public samples
+    that cannot be in the test set because an identical sample is in the pool.
     """
 
     pool: NDArray[np.int64]

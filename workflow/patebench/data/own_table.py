@@ -148,8 +148,9 @@ def unlike_others(copies: Path, private: str, table: str, public: str | None = N
     - "fewer records": one private record is missing or, with an owner column, all records of one owner.
     - "new values": one private record contains values that occur in no other record.
 
-    There is no copy with fewer records if a hash of a record's position decides that it is public. In this case, ε
-    protects only the replacement of a record, since a missing record changes the positions of others.
+    There is no copy with fewer records if the declaration `table` has a `public_share` but no owner column. Public
+    records are then selected by a hash of their positions. A missing record would change the positions of others, so ε
+    protects only the replacement of a record.
 
     Yields tuples (kind of change, description, path of the copy). Copies are written to the folder `copies`.
     """
@@ -186,10 +187,10 @@ def _write(frame: "pd.DataFrame", path: Path, declared: TableDeclaration) -> Non
 def public_by_hash(frame: "pd.DataFrame", owner: str | None, share: float) -> NDArray[np.bool_]:
     """Return a mask (records,) that is True for public records, selected by a hash.
 
-    If `owner` is the name of a column, the hash is that of the record's owner. All records of about the fraction
-    `share` of the owners then become public, and adding or removing a record changes the part of no other record. If
-    `owner` is None, the hash is that of the record's position, the index of `frame`. About the fraction `share` of the
-    records then becomes public.
+    If `owner` is the name of a column, the owners are hashed. All records of about the fraction `share` of the owners
+    then become public. Adding or removing a record does not change which other records are public. If `owner` is None,
+    the positions of the records (the index of `frame`) are hashed. About the fraction `share` of the records then
+    becomes public.
 
     The values of a record are not hashed, since that would leak private labels. Suppose that someone knows all values
     of a private record except its label. This person could compute the hash for each label, and exclude the labels for

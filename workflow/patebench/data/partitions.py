@@ -58,7 +58,10 @@ _IN_WORDS = {
 
 
 def changes_in_words(changes: Collection[str]) -> str:
-    """Return text that lists `changes` of the private data (`SHARD` or values of `Change`)."""
+    """Return text that lists kinds of change of the private data, such as "a replaced record or a removed record".
+
+    Each element of `changes` is a value of `Change` or the constant `SHARD` (any change of one teacher's shard).
+    """
     *others, last = [words for change, words in _IN_WORDS.items() if change in changes]
     return f"{', '.join(others)} or {last}" if others else last
 
@@ -188,8 +191,8 @@ def skew(inputs: PartitionInputs) -> Assignment:
     Raises
     ------
     PatebenchError
-        If a label has too few samples for the shards with this main label, or too many samples. These shards take a
-        fixed number of them, and the other shards may have no room for the rest.
+        If a label has fewer samples than the shards with this main label need. Also if some samples of a label fit
+        neither into the shards with this main label nor into the other shards.
     """
     if inputs.share is None or not 0 < inputs.share <= 1:
         raise PatebenchError(f"the share {inputs.share} is invalid for the partition 'skew'; give 0 < share ≤ 1")
@@ -326,11 +329,12 @@ def read_owners(path: Path) -> NDArray[Any]:
 def _swap_conflicts(
     slots: NDArray[Any], mains: NDArray[Any], labels: NDArray[Any], rng: np.random.Generator
 ) -> NDArray[Any]:
-    """Return a copy of `slots` (samples,) in which no sample has the main label of its teacher.
+    """Swap samples between teachers such that no sample has its teacher's main label; return the teachers (samples,).
 
-    `slots` are the teachers of the samples that remain after `skew` has given each shard its samples of the main label.
-    `labels` (samples,) are the labels of these samples, and `mains` (teachers,) the main labels of the teachers. A
-    sample with the main label of its teacher swaps teachers with a random other sample.
+    `slots` (samples,) contains the teacher of each sample before the swaps. `labels` (samples,) contains the label of
+    each sample, and `mains` (teachers,) the main label of each teacher. A sample with its teacher's main label swaps
+    teachers with a random sample of another label. The samples are those that remain after `skew` has given each shard
+    its samples of the main label.
     """
     slots = slots.copy()
     for label in np.unique(labels):

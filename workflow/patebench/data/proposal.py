@@ -55,8 +55,8 @@ def propose(
     path : a CSV, TSV or Parquet file of public records, or a whole table if `public_share` is given.
     label : the column to predict; by default the last column other than `owner`.
     owner : the column that identifies people; by default the first column whose name contains a word such as "patient".
-    public_share : the fraction of people (of records without an owner column) that becomes public; all other records
-        are not used.
+    public_share : the fraction of people whose records become public. Without an owner column, it is the fraction of
+        records that become public. All other records are not used.
     """
     frame = read_frame(path, MISSING)
     columns = [str(name) for name in frame.columns]

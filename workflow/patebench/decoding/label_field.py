@@ -83,10 +83,10 @@ class _Labelings:
         return self
 
     def log_sums(self) -> Array:
-        """Return ln of the mean weight of the sampled labelings of each prior (priors,).
+        """Return estimates of ln Σ likelihood · unnormalised prior, summed over all possible labelings (priors,).
 
-        Up to a constant that all priors share, this estimates ln Σ likelihood · unnormalised prior, where the sum is
-        over all possible labelings.
+        The estimate for a prior is ln of the mean weight of its sampled labelings. The estimates of all priors lack the
+        same additive constant.
         """
         return logsumexp(self.log_weight.reshape(-1, _LABELINGS)) - np.log(_LABELINGS)
 

@@ -83,11 +83,12 @@ def _shapes(classes: int) -> list[Shape]:
 
 
 def _fit_shapes(log_density: Array) -> tuple[float, Array]:
-    """Return the log-likelihood of the table, and ln Pr[row of the table | class of the query] (queries, classes).
+    """Return ln Pr[table], and ln Pr[row of the table | class of the query] (queries, classes).
 
     A shape is a candidate pattern of vote counts. `log_density` (shapes, queries, classes) is ln Pr[row | class,
-    shape]. The results are averaged over all shapes. The weight of a shape is its share of the queries, which EM
-    estimates from the table.
+    shape]. EM estimates Pr[shape], the share of the queries with this shape, from the table. Pr[row | class] is the sum
+    of Pr[shape] · Pr[row | class, shape] over all shapes. Pr[row] is the mean of Pr[row | class] over all classes, and
+    Pr[table] is the product of Pr[row] over all rows.
     """
     shapes, queries, classes = log_density.shape
     rows = logsumexp(log_density) - np.log(classes)  # all classes are equally likely
@@ -140,7 +141,7 @@ def read(
         return table.argmax(axis=1), np.maximum(log_argmax_probabilities(table, noise), _LEAST)
     # If teachers vote on every query, rows have equal numbers of votes; if they have one vote each, cluster sizes
     # count.
-    relative_votes = [np.ones(len(table)), clusters.sizes if clusters.put is None else clusters.put]
+    relative_votes = [np.ones(len(table)), clusters.sizes if clusters.sizes_at_vote is None else clusters.sizes_at_vote]
     labels, log_posterior = label_field.read(row_log_likelihood(table, noise, relative_votes), clusters)
     return labels, np.maximum(log_posterior, _LEAST)
 
@@ -160,14 +161,14 @@ def noise_of(facts: Mapping[str, Any]) -> Noise:
     return mechanism.noise_of(facts.get("ensemble", sent), sent)
 
 
-def hidden(labels: NDArray[np.integer], log_likelihood: Array) -> NDArray[np.bool_]:
+def hidden(labels: NDArray[np.integer], log_posterior: Array) -> NDArray[np.bool_]:
     """Return a mask (queries,) that is True for labels to leave out, as they are more likely wrong than right.
 
-    `labels` (queries,) and `log_likelihood` (queries, classes) are the two results of `read`: labels, and ln Pr[class
-    had the most votes | table]. A label is left out if its probability is below 1/2. However, all labels of a class are
-    kept if fewer than 3 of them have a probability of 1/2 or more, since doubtful labels help more than they harm in
-    such a class.
+    `labels` (queries,) and `log_posterior` (queries, classes) are the two results of `read`: labels, and ln Pr[class
+    had the most votes | table]. A label is sure if its probability is at least 1/2, and doubtful otherwise. Doubtful
+    labels of a class are left out if at least 3 labels of the class are sure. In a class with fewer sure labels,
+    doubtful labels help more than they harm.
     """
-    doubtful = np.exp(log_likelihood[np.arange(len(labels)), labels]) < _HIDDEN
-    sure_labels = np.bincount(labels[~doubtful], minlength=log_likelihood.shape[1])
+    doubtful = np.exp(log_posterior[np.arange(len(labels)), labels]) < _HIDDEN
+    sure_labels = np.bincount(labels[~doubtful], minlength=log_posterior.shape[1])
     return doubtful & (sure_labels[labels] >= _FEW)

@@ -82,7 +82,10 @@ has_fixed_outputs = ENCODERS.flag("fixed")
 
 
 def encoder_class(name: str) -> "type[Encoder]":
-    """Return the encoder class registered as `name`; if `name` is not registered, return `NetworkEncoder`."""
+    """Return the encoder class registered as `name`, or `NetworkEncoder` if `name` is not registered.
+
+    `NetworkEncoder` is for a user's own network, which may have any name that is not registered.
+    """
     own = "patebench.features.trained_networks:NetworkEncoder"
     return ENCODERS.load(name) if name in ENCODERS else imported(own)
 

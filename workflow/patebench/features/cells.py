@@ -14,7 +14,7 @@ are computed in four steps:
 1. The pool's mean is subtracted from the record's features, and the result is projected on the first q − 1 principal
    axes of the pool.
 2. The projection is scaled to a common length.
-3. A constant is appended. From this constant, the number of records per class can be computed.
+3. A constant is appended, so that the number of records of each class can be computed from the sum of their weights.
 4. The q numbers are multiplied by an orthogonal matrix, which turns them into one weight per query. A record with the
    features of a query should have a large weight on this query: the matrix maximises the sum of such weights over all
    queries (orthogonal Procrustes problem; Schönemann 1966). Noise of equal variance in all directions is the same after

@@ -94,7 +94,10 @@ class ContrastEncoder(Encoder):
         return encoder
 
     def _tensors(self) -> list[tuple[str, list[Tensor]]]:
-        """Return the name of each learnt array in the encoder's file, and the tensors that are stored in the array."""
+        """Return, for each learnt array in the encoder's file, its name and its tensors.
+
+        The array contains these tensors one after the other, flattened.
+        """
         standardise = self.standardise
         return [
             ("weights", list(self.net.parameters())), ("mean", [standardise.mean]), ("spread", [standardise.spread]),

@@ -6,8 +6,8 @@ replaced by the mean features over the endpoints of random walks from the sample
 convolutional networks*, without the regression). A sample that is not in the pool gets the mean over its nearest
 neighbours in the pool, which depends only on the sample and on public data.
 
-With ten clusters of a pool of MNIST, these shares of the samples have the majority class of their cluster (seeds 0 to
-2):
+On a pool of MNIST with ten clusters (seeds 0 to 2), the share of samples that belong to the majority class of their
+cluster is
 
 - 94 % with contrastive features that are not smoothed;
 - 96 % with smoothed contrastive features;
@@ -76,8 +76,8 @@ class GraphEncoder(Encoder):
     def _average_neighbours(self, vectors: Array) -> Array:
         """Return the smoothed features (vectors, features) for `vectors`, which the encoder `base` has computed.
 
-        The result for a vector is the mean of `smoothed` over the samples of the pool whose `anchors` are nearest to
-        it.
+        The function finds the rows of `anchors` that are nearest to each vector. The result for the vector is the mean
+        of the same rows of `smoothed`.
         """
         near = nearest_several(vectors, self.anchors, min(self.neighbours, len(self.anchors)))
         smoothed, sums = on_grid(self.smoothed), np.zeros_like(vectors)

@@ -9,8 +9,8 @@ squares reaches 63.5 % accuracy with 10,000 labelled images, and 65.8 % with 50,
 Photographs are as likely as their mirror images. Each cluster is therefore paired with its mirror image, and an image
 and its mirror image have the same features. These features are unsuitable for digits or letters.
 
-The averages vary mostly along a few directions of brightness; principal axes turn them into unit vectors
-(`principal_axes.py`).
+The averages of different clusters are strongly correlated. `principal_axes.py` reduces this correlation and turns the
+averages of an image into a unit vector.
 """
 
 from collections.abc import Mapping

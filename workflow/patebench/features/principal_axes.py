@@ -1,8 +1,8 @@
 """Turn many correlated numbers per sample into unit vectors, by partially whitened principal axes.
 
 The outputs of an image network, or activations of patches, vary mostly along a few directions. They are rotated to
-their principal axes, divided along each axis by a power of its variance, and scaled to unit length, so that near
-samples are similar.
+their principal axes, divided along each axis by a power of the variance, and scaled to unit length. Without the
+division, the few directions with a large variance would determine the distances between samples.
 """
 
 from abc import abstractmethod
@@ -70,18 +70,18 @@ class PrincipalAxes:
         return {"weights": weights, **scaling, "shape": np.array(shape, dtype=np.int64)}
 
     @classmethod
-    def of(cls, axes: Tensor, arrays: Mapping[str, NDArray[Any]], numbers: int, kind: str) -> Self:
-        """Return the map with these `axes`, and with the "mean" and "spread" in `arrays`, read from an encoder's file.
+    def of(cls, axes: Tensor, arrays: Mapping[str, NDArray[Any]], inputs: int, kind: str) -> Self:
+        """Return the map that is stored in an encoder's file.
 
-        `axes` are flattened: one vector, from the array "weights" of the file. A sample is described by `numbers`
-        numbers. Raises PatebenchError, which names the encoder `kind`, if the sizes of the arrays are wrong.
+        `arrays`, read from the file, contains the vectors "mean" and "spread", each of length `inputs`. `axes` is the
+        flattened matrix of axes. Raises PatebenchError, which names the encoder `kind`, if a length is wrong.
         """
         mean, spread = torch.from_numpy(arrays["mean"]), torch.from_numpy(arrays["spread"])
-        if not len(mean) == len(spread) == numbers or not len(axes) or len(axes) % numbers:
+        if not len(mean) == len(spread) == inputs or not len(axes) or len(axes) % inputs:
             raise PatebenchError(
                 f"its arrays do not belong to the encoder '{kind}', so it is damaged or of another encoder"
             )
-        return cls(mean, spread, axes.reshape(numbers, -1))
+        return cls(mean, spread, axes.reshape(inputs, -1))
 
     def units(self, numbers: Tensor) -> NDArray[np.float64]:
         """Map `numbers` (samples, numbers) to unit vectors (samples, axes)."""

@@ -148,17 +148,16 @@ class QueryClusters:
 
     Attributes
     ----------
-    sizes : (queries,) share of the pool in each cluster
+    sizes : (queries,) share of the pool in each cluster, if the pool is divided among the queries of all rounds
     nearness : (queries, queries) nearness of clusters A and B, from 0 to 1. It is the mean of two shares: of the
         samples of A whose second nearest cluster is B, and of the samples of B whose second nearest cluster is A
-    put : (queries,) share of the pool in each cluster at the time of the vote on its query. In the first round, the
-        pool is divided among the queries of this round only. Queries of later rounds take samples from these clusters,
-        so `sizes` differs from `put`. None means that `put` equals `sizes`
+    sizes_at_vote : (queries,) share of the pool in each cluster, if the pool is divided among the queries of the same
+        round and of earlier rounds only, as at the time of the vote. None: the same as `sizes`, as for a single round
     """
 
     sizes: Array
     nearness: Array
-    put: Array | None = None
+    sizes_at_vote: Array | None = None
 
     @classmethod
     def of(cls, features: NDArray[np.floating], queries: NDArray[np.integer], rounds: Sequence[int] = ()) -> Self:
@@ -176,12 +175,12 @@ class QueryClusters:
             second[cluster] = np.bincount(second_nearest, minlength=count) / max(1, len(second_nearest))
         nearness = (second + second.T) / 2
         sizes = _measure_shares(member, count)
-        put = [
+        sizes_at_vote = [
             _measure_shares(nearest(features, centres(features, queries[:end])), end)[start:]
             for start, end in ends[:-1]
         ]
-        put.append(sizes[ends[-1][0] :])
-        return cls(sizes, np.where(nearness < _LEAST, 0.0, nearness), np.concatenate(put))
+        sizes_at_vote.append(sizes[ends[-1][0] :])
+        return cls(sizes, np.where(nearness < _LEAST, 0.0, nearness), np.concatenate(sizes_at_vote))
 
 
 def _measure_shares(member: NDArray[np.integer], count: int) -> Array:

@@ -77,7 +77,7 @@ def scatter(image: Tensor) -> Tensor:
     1. the image itself
     2. for each angle, the modulus of the image filtered by a small wavelet
     3. for each angle, the modulus of the image filtered by a large wavelet
-    4. for each image of 2 and each angle, the modulus of this image filtered by a large wavelet
+    4. for each image in item 2 and each angle, the modulus of this image filtered by a large wavelet
     """
     filters = _filters(*image.shape[1:])
     padded = F.pad(image, filters.padding, mode="reflect")[:, None]
@@ -137,11 +137,11 @@ def _gaussian(height: int, width: int, size: int, angle: float, frequency: float
 
 
 def _averaging_matrix(side: int, scale: int) -> Tensor:
-    """Return the matrix (side/4 − 2, side/scale) that computes Gaussian averages of a row of pixels.
+    """Return the matrix (side/4 − 2, side/scale) that computes Gaussian averages of a row of a padded image.
 
-    `side` is the number of pixels of the full row. The matrix is for a row of which only every `scale`-th pixel is
-    left. Averages are centred at every fourth pixel of the full row. The first and the last average, which are in the
-    padding, are left out.
+    The row has `side` pixels, including the padding, but the matrix is applied to only every `scale`-th pixel. Averages
+    are centred at every fourth of the `side` pixels. The first and the last average, which are in the padding, are left
+    out.
     """
     frequency = 2 * math.pi * torch.fft.fftfreq(side // scale, scale, dtype=torch.float64)
     rows = torch.fft.fft(torch.eye(side // scale, dtype=torch.float64), dim=0)

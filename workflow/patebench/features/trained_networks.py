@@ -112,7 +112,8 @@ class NetworkEncoder(AxesEncoder):
         """Return the network's outputs (samples, numbers) for images `x`, each computed independently of the others.
 
         `x` is (samples, channels, height, width). Raises PatebenchError if an output is not a vector of finite 32-bit
-        floats, if outputs differ in length, or if a second output for the first image differs from the first.
+        floats, if outputs differ in length, or if the network gives two different outputs for the same image. The last
+        check is made with the first image, for which the output is computed twice.
         """
         if not len(x):
             return cls.outputs(np.zeros((1, *x.shape[1:]), np.uint8))[:0]
