@@ -9,7 +9,7 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.accounting.oracles import renyi, sum_of_gaussians
+from tests.accounting.oracles import hockey_stick, renyi, sum_of_gaussians
 
 from patebench.accounting import conversion, discrete_gaussian, independent
 
@@ -164,6 +164,23 @@ def test_nothing_costs_less_than_the_exact_sum_of_shares(share, shares):
             assert epsilon == pytest.approx(discrete_gaussian.epsilon(sigma, 2, delta), rel=1e-3)
 
 
+@pytest.mark.parametrize("delta", [0.1, 1e-5])
+@pytest.mark.parametrize(
+    ("share", "shares", "moved"),
+    [(0.5, 3, (1, 1)), (0.6, 40, (2,)), (1.5, 4, (3, 1)), (12.0, 3, (9,)), (12.0, 3, (5, 3))],
+)
+def test_a_table_costs_no_less_than_its_changed_cells_and_little_more_if_noise_is_wide(share, shares, moved, delta):
+    noise, sigma = sum_of_gaussians(share, shares), share * math.sqrt(shares)
+    noise = noise[noise > 1e-30]
+    p, q = np.ones(1), np.ones(1)
+    for size in moved:
+        p = np.multiply.outer(p, np.pad(noise, (0, size))).ravel()
+        q = np.multiply.outer(q, np.pad(noise, (size, 0))).ravel()
+    epsilon = discrete_gaussian.shared_table_epsilon(sigma, shares, math.hypot(*moved) ** 2, len(moved), delta)
+    assert hockey_stick(p, q, epsilon) <= delta
+    assert share < 10 or hockey_stick(p, q, epsilon * 0.95) > delta
+
+
 def test_the_difference_to_forty_digits():
     with mp.workdps(40):
         for share, shares in ((0.5, 3), (1.2, 45), (3.0, 250)):
@@ -175,5 +192,8 @@ def test_it_fails_closed():
     orders = np.array([2.0, 10.0])
     assert np.all(np.isposinf(discrete_gaussian.shared_counts(0.0, 10, orders)))
     assert np.all(np.isposinf(discrete_gaussian.shared_counts(1.0, 5, orders)))  # shares of scale 0.447
+    assert discrete_gaussian.shared_table_epsilon(0.0, 10, 4, 4, 1e-5) == math.inf
+    assert discrete_gaussian.shared_table_epsilon(1.0, 5, 4, 4, 1e-5) == math.inf
+    assert 0 <= discrete_gaussian.shared_table_epsilon(1e200, 5, 4, 4, 1e-5) < 1e-9
     assert discrete_gaussian.share_difference(3.0, 1) == 0
     np.testing.assert_allclose(discrete_gaussian.shared_counts(40.0, 1, orders), orders / 1600)

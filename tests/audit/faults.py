@@ -308,8 +308,8 @@ def without_noise(sound, votes, noisy, rng):
     return sound.counts(votes)
 
 
-def weighted(**members):
-    """Return a `SparseGNMax` whose methods are replaced by `members` if votes have weights.
+def weighted(mechanism=None, **members):
+    """Return `mechanism`, by default a `SparseGNMax`, with methods replaced by `members` if votes have weights.
 
     The arguments of each replaced method must begin with the votes.
     """
@@ -319,7 +319,8 @@ def weighted(**members):
             getattr(sound, name)(votes, *more) if votes.weighted is None else method(sound, votes, *more)
         )
 
-    return fault(WEIGHTS, **{name: only(name, method) for name, method in members.items()})
+    each = {name: only(name, method) if callable(method) else method for name, method in members.items()}
+    return fault(mechanism or WEIGHTS, **each)
 
 
 def as_if(change, k=1):
@@ -338,6 +339,19 @@ def rows_limited(sound, votes):
 @cache
 def weights_limited(sound, votes):
     return replace(votes.weighted, weights=np.clip(votes.weighted.weights, -UNIT, UNIT)).table(votes.classes)
+
+
+def shares_of_units(sound, votes, rng):
+    noisy = sound.noisy(sound.counts(votes), votes.teachers, rng)
+    return {"labels": argmax(noisy), "noisy_counts": noisy / UNIT}
+
+
+def only_shares_of_voters(sound, votes, rng):
+    noisy, in_units = sound.counts(votes).copy(), sound.in_units(UNIT)
+    for teacher, source in enumerate(rng.spawn(votes.teachers)):
+        if teacher in votes.weighted.teachers:
+            noisy += in_units.share(votes.teachers, noisy.shape, source)
+    return {"labels": argmax(noisy), "noisy_counts": noisy / UNIT}
 
 
 def noise_of_units(sound, votes, rng):
@@ -359,6 +373,7 @@ PTR, STRICT = PtrGNMax(**PtrGNMax.example), {"order": 4, "cost": 0.5, "epsilon":
 WEIGHTS = SparseGNMax(1, 3.0)
 TABLE, SHARES = SparseGNMax(2, 3.0), DistributedSparseGNMax(1, 3.0, 0)
 FEW = {"teachers": 6}
+ONE_HOT = {**FEW, "weights": False}
 
 NO_NOISE = fault(THREE, lambda sound, votes, rng: votes.plurality)
 FIXED_SEED = fault(THREE, seeded(lambda votes: 0))
@@ -538,18 +553,18 @@ TABLES = {
     "no cap on shares": fault(
         SHARES,
         released=lambda sound, votes, rng: DistributedSparseGNMax(votes.queries, 3.0, 0).released(votes, rng),
-        **FEW,
+        **ONE_HOT,
     ),
-    "silence adds no noise": fault(SHARES, released=silence_adds_no_noise, **FEW),
+    "silence adds no noise": fault(SHARES, released=silence_adds_no_noise, **ONE_HOT),
     "shares of a larger ensemble": fault(
-        SHARES, share=lambda sound, teachers, shape, source: sound.share(2 * teachers, shape, source), **FEW
+        SHARES, share=lambda sound, teachers, shape, source: sound.share(2 * teachers, shape, source), **ONE_HOT
     ),
     "one share for all classes": fault(
         SHARES,
         share=lambda sound, teachers, shape, source: (
             sound.share(teachers, (shape[0], 1), source) + np.zeros(shape, dtype=np.int64)
         ),
-        **FEW,
+        **ONE_HOT,
     ),
 }
 
@@ -574,6 +589,14 @@ WEIGHTS_ARE_WRONG = {
     ),
     "sensitivity √2 with negative weights": weighted(
         accountants=stating(lambda sound, T, delta: independent.gaussian_dp(np.sqrt(2 * sound.k) / sound.sigma, delta))
+    ),
+    "any length, with shares": weighted(SHARES, counts=lambda sound, votes: votes.counts, **FEW),
+    "shares in units of weights": weighted(SHARES, released=shares_of_units, **FEW),
+    "silence adds no share": weighted(SHARES, released=only_shares_of_voters, **FEW),
+    "sensitivity √2 with shares": weighted(
+        SHARES,
+        accountants=stating(lambda sound, T, delta: independent.gaussian_dp(np.sqrt(2 * sound.k) / sound.sigma, delta)),
+        **FEW,
     ),
 }
 

@@ -336,15 +336,41 @@ def shared_counts_epsilon(sigma: float, shares: int, queries: int, delta: float)
     return min(limit, epsilon(sigma, 2 * queries, delta * math.exp(-tau)) + 2 * tau)
 
 
-def shared_counts(sigma: float, shares: int, orders: ArrayLike) -> Array:
-    """Return the Rényi curve of releasing all counts of one query, with noise that several parties add.
+def shared_table_epsilon(sigma: float, shares: int, squared_distance: float, cells: int, delta: float) -> float:
+    """Return the ε at `delta` of releasing a table of integers, with noise that several parties add.
 
-    The noise of a count is the sum of `shares` discrete Gaussians of variance σ²/`shares`. The divergence is αε²/2 with
-    ε = √2·(1/σ + τ), where τ is the result of `share_difference` (Kairouz, Liu, Steinke 2021, Theorem 1). The factor √2
-    is the L2 sensitivity: a vote changes two counts by one each.
+    The noise and the parameters are those of `shared_counts`. The result is the smaller of two bounds. The first is
+    from the Rényi curve `shared_counts`. The second compares the noise of each cell with continuous noise of variance
+    σ² − r² that is rounded at random, with variance r². On the changed cells, the probabilities of the two kinds of
+    noise differ by a factor from e^{−x} to e^x. So δ(ε) ≤ e^x δ°(ε − 2x), where δ° is that of the Gaussian mechanism.
+    Proof: docs/explanation/proofs-noise.md, "Discrete noise as rounded continuous noise".
+    """
+    curve = shared_counts(sigma, shares, conversion.ORDERS, squared_distance=squared_distance, cells=cells)
+    limit = float(np.min(conversion.tight(conversion.ORDERS, curve, delta)))
+    variance = sigma * sigma
+    rounding = 2 + _WIDENED * variance
+    if not rounding < variance:
+        return limit
+    each = share_difference(sigma / math.sqrt(shares), shares) + 10 * math.exp(-2 * math.pi**2 * rounding)
+    if not (x := cells * each) < 1:
+        return limit
+    mu = math.sqrt(squared_distance / (variance - rounding))
+    return min(limit, independent.gaussian_dp(mu * (1 + 16 * _EPS), delta * math.exp(-x)) + 2 * x)
+
+
+def shared_counts(
+    sigma: float, shares: int, orders: ArrayLike, *, squared_distance: float = 2, cells: int = 2
+) -> Array:
+    """Return the Rényi curve of releasing a table of integers, with noise that several parties add.
+
+    The noise of a cell is the sum of `shares` discrete Gaussians of variance σ²/`shares`. The tables of neighbours
+    differ in at most d = `cells` cells, and their L2 distance is at most Δ = √`squared_distance`. By default, one vote
+    changes two counts of a query by one each. The divergence is αε²/2 with ε = Δ/σ + τ√d, where τ is the result of
+    `share_difference` (Kairouz, Liu, Steinke 2021, Theorem 1).
     """
     orders = np.asarray(orders, dtype=np.float64)
     if sigma == 0:
         return np.full_like(orders, np.inf)
-    epsilon = math.sqrt(2) * (1 / sigma + share_difference(sigma / math.sqrt(shares), shares))
+    difference = share_difference(sigma / math.sqrt(shares), shares)
+    epsilon = math.sqrt(cells) * (math.sqrt(squared_distance / cells) / sigma + difference)
     return orders * epsilon**2 / 2

@@ -299,7 +299,12 @@ class TableAudit(AuditSetting):
 
     @cached_property
     def noise(self) -> Noise | IntegerNoise:
-        """Return the distribution of the noise that, as the mechanism states, is added to each count."""
+        """Return the distribution of the noise that, as the mechanism states, is added to each count.
+
+        For votes with weights, noise in units of weights is nearly continuous, and it is taken as continuous.
+        """
+        if self.weighted:
+            return self.mechanism.noise_of(self.drawn_teachers)
         return self.mechanism.exact_noise(self.drawn_teachers)
 
     def exact(self, pair: VotePair) -> float:

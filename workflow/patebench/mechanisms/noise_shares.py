@@ -7,15 +7,17 @@ the same shares without revealing any vote. The cost of the summed shares is in 
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting import discrete_gaussian
-from patebench.accounting.accountant import Accountant, RenyiAccountant, repeated
+from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated
 from patebench.accounting.filter import PerQueryCost
+from patebench.accounting.logspace import Array
+from patebench.accounting.sparse import weighted_distance
 from patebench.accounting.votes import Counts, Votes, capped, winners
 from patebench.core.bound import Conversion, Kind
 from patebench.core.entropy import discrete_normal
@@ -65,18 +67,22 @@ class NoiseShares(Mechanism):
         """Draw the noise share of one of `teachers` teachers, an array of this `shape`."""
         return discrete_normal(source, self.share_scale(teachers), shape)
 
+    def in_units(self, unit: int) -> Self:
+        """Return the mechanism for counts in units of 1/`unit` of a vote: σ is larger by the factor `unit`."""
+        return replace(self, sigma=self.sigma * unit)
+
     def exact_noise(self, teachers: int) -> IntegerNoise:
         """Return the exact distribution of the noise on a count if all `teachers` teachers add their shares."""
         return log_sum_of_normals(self.share_scale(teachers), teachers)
 
-    def noisy(self, counts: Counts, teachers: int, rng: Source) -> Counts:
-        """Return `counts` plus the noise shares of all `teachers` teachers.
+    def noisy(self, counts: Counts, teachers: int, rng: Source, unit: int = 1) -> Counts:
+        """Return `counts` plus the noise shares of all `teachers` teachers, all in units of 1/`unit`.
 
         Each share has its own generator, a child of `rng`, as in `patebench.secure`, which computes the same counts.
         """
-        noisy = counts.copy()
+        noisy, in_units = counts.copy(), self.in_units(unit)
         for source in rng.spawn(teachers):
-            noisy += self.share(teachers, noisy.shape, source)
+            noisy += in_units.share(teachers, noisy.shape, source)
         return noisy
 
     def shared_accountants(
@@ -144,8 +150,11 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
 
     The cost is valid even if t (`tolerance`) teachers withhold their shares. Only the first k votes of each teacher are
     counted, but a teacher adds a share to every count. If k is the number of queries, the noisy counts and their cost
-    are those of DistributedGNMax.
+    are those of DistributedGNMax. Votes with weights are scaled down to a squared norm of k per teacher, and counts and
+    noise are integers in units of 1/UNIT.
     """
+
+    weights = True
 
     shown = Shown("distributed sparse GNMax", color="blue", marker="X")
     published = ("rdp", Conversion.TIGHT)
@@ -153,6 +162,41 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
 
     def counted(self, votes: NDArray[np.integer], teachers: NDArray[np.integer]) -> NDArray[np.integer]:
         return capped(votes, int(self.k), places=teachers)
+
+    def accountants(self, votes: Votes) -> list[Accountant]:
+        """Return the worst-case accountants for replaced teachers.
+
+        Added or removed teachers have no bound, since their noise share would be added or removed too.
+        """
+        if votes.weighted is None:
+            return super().accountants(votes)
+        needed, sigma = self.needed(votes.teachers), self.in_units(votes.unit).sigma
+        # A teacher with several labels may change every cell. For several rounds, this is one table with all cells.
+        squared = weighted_distance(int(self.k), votes.rounds) * votes.unit**2
+        table = "weighted votes (Δ₂ = 2√k, d = all cells; accounting/sparse.py) and n − t shares"
+
+        def epsilon(T: int, delta: float) -> float:
+            return discrete_gaussian.shared_table_epsilon(sigma, needed, squared, T * votes.classes, delta)
+
+        def curve(T: int, orders: Array) -> Array:
+            cells = T * votes.classes
+            return discrete_gaussian.shared_counts(sigma, needed, orders, squared_distance=squared, cells=cells)
+
+        return [
+            DirectAccountant(
+                name="gdp",
+                kind=Kind.WORST_CASE,
+                source=f"Balle & Wang 2018, Theorem 8; Kairouz, Liu, Steinke 2021, Corollary 12, for {table}",
+                discrete=discrete_gaussian.DISCRETE,
+                epsilon=epsilon,
+            ),
+            RenyiAccountant(
+                kind=Kind.WORST_CASE,
+                source=f"Kairouz, Liu, Steinke 2021, Theorem 1, for {table}",
+                discrete=discrete_gaussian.DISCRETE,
+                totals=lambda queries, orders: np.stack([curve(T, orders) for T in queries]),
+            ),
+        ]
 
     def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Gaussian:
         """Return Gaussian noise with the same variance as the noise of one count, to which `sent` teachers add a share.
@@ -171,6 +215,8 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
         return teachers
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
+        if votes.weighted is not None:  # units are so small that noise is nearly continuous
+            return super().log_outcome_probabilities(votes)
         answers = log_integer_argmax_probabilities(self.counts(votes), self.exact_noise(votes.teachers))
         return never_abstaining(answers)
 

@@ -71,20 +71,21 @@ class SparseArgmax(Mechanism):
         """Return the number of random draws whose sum is the noise of one count: 1, or one per teacher."""
         return 1
 
-    def noisy(self, counts: Counts, teachers: int, rng: Source) -> NDArray[Any]:
-        """Return `counts` plus noise; `counts` (queries × classes) are the summed votes of `teachers` teachers."""
-        return counts + self.noise_of(teachers).draw(counts.shape, rng)
+    def noisy(self, counts: Counts, teachers: int, rng: Source, unit: int = 1) -> NDArray[Any]:
+        """Return `counts` plus noise, both in units of 1/`unit`.
+
+        `counts` (queries × classes) are the summed votes of `teachers` teachers.
+        """
+        noise = self.noise_of(teachers)
+        return counts + replace(noise, scale=noise.scale * unit).draw(counts.shape, rng)
 
     def release(self, votes: Votes, rng: Source) -> Labels:
         return self.released(votes, rng)["labels"]
 
     def released(self, votes: Votes, rng: Source) -> dict[str, NDArray[Any]]:
-        counts = self.counts(votes)
-        if votes.weighted is None:
-            noisy = self.noisy(counts, votes.teachers, rng)
-        else:
-            noise = self.noise_of(votes.teachers)
-            noisy = (counts + replace(noise, scale=noise.scale * votes.unit).draw(counts.shape, rng)) / votes.unit
+        noisy = self.noisy(self.counts(votes), votes.teachers, rng, votes.unit)
+        if votes.weighted is not None:
+            noisy = noisy / votes.unit
         return {"labels": winners(noisy), "noisy_counts": noisy}
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
