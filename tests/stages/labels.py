@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from patebench.accounting.votes import UNIT
+from patebench.accounting.votes import UNIT, WeightedVotes
 from patebench.config.parameters import AccountParameters
 from patebench.core.files import read_json, write_arrays
 from patebench.core.formats import CHUNK, VOTES
@@ -57,6 +57,15 @@ def write_chunk(path: Path, votes: np.ndarray, numbers: Sequence[int], **more: A
         arrays["queries"] = more.pop("queries")
     facts = {"partition": "p", "pool": "q", "test": "t", "classes": 4, "model": "m", "recipe": "r", "training": {}}
     write_arrays(path, CHUNK, arrays, {**facts, **more})
+    return path
+
+
+def write_weighted_chunk(path: Path, rows: WeightedVotes, numbers: Sequence[int], **more: Any) -> Path:
+    """Write a CHUNK of the teachers `numbers` with their weights among `rows`; `more` is further metadata."""
+    own = np.isin(rows.teachers, numbers)
+    arrays = {"teachers": np.array(numbers), **{name: array[own] for name, array in rows.arrays().items()}}
+    facts = {"partition": "p", "pool": "q", "test": "t", "classes": 4, "model": "feature-votes", "recipe": "r"}
+    write_arrays(path, CHUNK, arrays, {**facts, "training": {}, "abstentions": True, **more})
     return path
 
 

@@ -1,6 +1,7 @@
 """Test weighted votes, from records to a student: outputs of each stage, and the effect of a single record."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from patebench.config.parameters import SplitParameters, TrainingParameters
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, read_json
 from patebench.core.formats import CHUNK, LABELS, POOL, SAMPLES, VOTES
-from patebench.stages import account, aggregate
+from patebench.stages import account, aggregate, secure_open, secure_share, secure_sum
 
 
 class FeatureVotes(OneVote):
@@ -90,6 +91,28 @@ def test_a_release_has_noise_in_units_and_the_bound_of_discrete_noise(world: Fea
     assert np.array_equal(table, np.rint(table))
     assert [each["accountant"] for each in stated] == ["rdp", "rdp"]
     assert all(each["publishable"] and each["epsilon"] > 2.7534 for each in stated)
+
+
+@pytest.mark.slow
+def test_the_secure_path_leads_to_the_same_table_bound_and_student(world: FeatureVotes) -> None:
+    parameters = {"k": 1.0, "sigma": 3.0, "tolerance": 6.0}
+    setting: dict[str, Any] = {"mechanism": "distributed-sparse-gnmax", "parameters": parameters, **NAMED}
+    secure, alone = world.file("secure.npz"), world.file("plain.npz")
+    chunks = [world.vote(*ends) for ends in ((0, 249), (250, TEACHERS - 1))]
+    sums = [world.file(f"{aggregator}.npz") for aggregator in "ab"]
+    for chunk in chunks:
+        secure_share.run(
+            chunk=chunk, teachers=TEACHERS, **setting, out=[world.file(f"{name}-{chunk.name}") for name in "ab"]
+        )
+    for out in sums:
+        secure_sum.run(shares=[world.file(f"{out.stem}-{chunk.name}") for chunk in chunks], out=out)
+    secure_open.run(sums=sums, labels=secure, counts=world.file("counts.npz"))
+    aggregate.run(votes=world.file("votes.npz"), **setting, out=alone)
+    opened, plain = read_arrays(secure, LABELS), read_arrays(alone, LABELS)
+    assert all(np.array_equal(opened[name], plain[name]) for name in ("labels", "noisy_counts", "queries"))
+    assert {name: opened.meta.get(name) for name in plain.meta} == {**plain.meta, "votes": None}
+    assert world.epsilon(secure) == pytest.approx(2.7534, abs=1e-4)
+    assert world.learn("secure.npz", method="table-regression")["accuracy"] > 0.5
 
 
 @pytest.mark.slow

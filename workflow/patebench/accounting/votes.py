@@ -6,7 +6,8 @@ a teacher's votes is limited, so that the table of counts changes by a limited d
 and sums do not depend on the order of the terms.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -38,6 +39,9 @@ _MARGIN = 1e-9
 
 #: Largest allowed squared norm of a teacher's votes, in squared units: floating point is exact up to this value.
 _LARGEST_SQUARE = 1 << 53
+
+#: Largest absolute weight, in units, that `WeightedVotes.limited` returns.
+LARGEST_WEIGHT = math.isqrt(_LARGEST_SQUARE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +101,19 @@ class WeightedVotes:
         """Return the sum of all weights by query and class, (queries, classes), in units of 1/UNIT."""
         columns = [self.weights[self.labels == label].sum(axis=0, dtype=np.int64) for label in range(classes)]
         return np.stack(columns, axis=1)
+
+    def teacher_tables(self, teachers: NDArray[np.integer], classes: int) -> Iterator[NDArray[np.int64]]:
+        """Yield the table of each of `teachers`: its own weights by query and class, (queries, classes).
+
+        The table of a teacher without a row is 0.
+        """
+        order = np.argsort(self.teachers, kind="stable")
+        starts, ends = (np.searchsorted(self.teachers, teachers, side, sorter=order) for side in ("left", "right"))
+        for start, end in zip(starts, ends, strict=True):
+            table = np.zeros((self.weights.shape[1], classes), dtype=np.int64)
+            for row in order[start:end]:
+                table[:, self.labels[row]] += self.weights[row]
+            yield table
 
     def at(self, queries: slice | NDArray[np.integer]) -> Self:
         """Return the votes on `queries`, in the order of `queries`, which are a slice or indices."""

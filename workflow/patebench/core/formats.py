@@ -157,17 +157,19 @@ SHARES = _release_layout(
     (*OF_SHARES, "aggregator", "session"),
 )
 
-#: Publication of one aggregator: the sum modulo 2⁶⁴ of the shares that it received, and the teachers included.
+#: Publication of one aggregator: the sum modulo 2⁶⁴ of the shares that it received, and the teachers included. Shares
+#: and sums of votes with weights are in units of weight.
 SHARE_SUM = _release_layout(
     "share-sum",
     {"sum": Field("u", ("queries", "classes")), "teachers": _SENDERS, "queries": _ASKED},
     (*OF_SHARES, "aggregator", "sessions"),
 )
 
-#: Sum over all aggregators: counts with the noise of every teacher that sent shares.
+#: Sum over all aggregators: counts with the noise of every teacher that sent shares. Counts of votes with weights are
+#: divided by the number of units in a vote.
 NOISY_COUNTS = _release_layout(
     "noisy-counts",
-    {"counts": Field("i", ("queries", "classes")), "teachers": _SENDERS, "queries": _ASKED},
+    {"counts": Field("if", ("queries", "classes")), "teachers": _SENDERS, "queries": _ASKED},
     OF_SHARES,
 )
 

@@ -1,19 +1,25 @@
 """Additive secret sharing modulo 2⁶⁴: the sum of all shares is the secret, and fewer shares are independent of it."""
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.votes import ABSTAINED
+from patebench.accounting.votes import ABSTAINED, LARGEST_WEIGHT, Votes
 from patebench.core.entropy import Draws, uniform_words
 from patebench.core.errors import PatebenchError
+from patebench.core.text import plural
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import make_mechanism
 from patebench.mechanisms.noise_shares import NoiseShares
+from patebench.mechanisms.sparse_argmax import SparseArgmax
 
 Words = NDArray[np.uint64]
+
+#: Number of noise scales that summed noise exceeds with probability below e⁻²⁰⁰⁰.
+_REACH = 64
 
 
 def sum_shares(arrays: Iterable[Words]) -> Words:
@@ -30,41 +36,51 @@ def encode_votes(votes: NDArray[np.integer], classes: int) -> NDArray[np.int64]:
     return result
 
 
+def _teacher_tables(mechanism: NoiseShares, votes: Votes, teachers: NDArray[np.integer]) -> Iterator[NDArray[np.int64]]:
+    """Yield the counted votes of each of `teachers` (queries × classes), in units of 1/`votes.unit`, before noise."""
+    if votes.weighted is not None:
+        assert isinstance(mechanism, SparseArgmax)  # other mechanisms accept no weights
+        yield from votes.weighted.limited(mechanism.k).teacher_tables(teachers, votes.classes)
+    else:
+        assert votes.matrix is not None
+        for counted in mechanism.counted(votes.matrix, teachers):
+            yield encode_votes(counted, votes.classes)
+
+
 def split_votes(
     mechanism: NoiseShares,
-    votes: NDArray[np.integer],
+    votes: Votes,
     teachers: NDArray[np.integer],
-    classes: int,
     draws: Draws,
     *,
     ensemble: int,
     aggregators: int,
 ) -> Words:
-    """Return secret shares of each teacher's one-hot votes plus noise, (aggregators × teachers × queries × classes).
+    """Return secret shares of each teacher's votes plus noise, (aggregators × teachers × queries × classes).
 
     Modulo 2⁶⁴, the shares of all k aggregators add up to the noisy votes. The first k − 1 shares are uniform random
     numbers, and the last share is the noisy votes minus their sum. The shares of any k − 1 aggregators are jointly
-    uniform and independent of the votes.
+    uniform and independent of the votes. Votes and noise are in units of 1/`votes.unit`.
 
     Parameters
     ----------
     mechanism : mechanism that draws the noise. It may count only some votes of a teacher; the other votes become
         abstentions
-    votes : (teachers, queries) int array
+    votes : votes of these teachers
     teachers : (teachers,) int array
         Indices of these teachers in the ensemble. If the mechanism counts only some votes of a teacher, the choice
-        depends on the teacher's index.
+        depends only on the teacher's own votes and index.
     draws : source of the random numbers and of the noise
     ensemble : number of all teachers, including those that are not in `votes`
     aggregators : number k of aggregators
     """
     for_masks, for_noise = draws.source("masks").spawn(ensemble), draws.source().spawn(ensemble)
-    shares = np.empty((aggregators, *votes.shape, classes), dtype=np.uint64)
-    for row, (number, counted) in enumerate(zip(teachers.tolist(), mechanism.counted(votes, teachers), strict=True)):
-        encoded = encode_votes(counted, classes)
+    shares = np.empty((aggregators, len(teachers), votes.queries, votes.classes), dtype=np.uint64)
+    in_units, tables = mechanism.in_units(votes.unit), _teacher_tables(mechanism, votes, teachers)
+    for row, (number, encoded) in enumerate(zip(teachers.tolist(), tables, strict=True)):
         shares[:-1, row] = [uniform_words(for_masks[number], encoded.shape) for _ in range(aggregators - 1)]
         # The same noise share as without secure aggregation; abstentions get it too, which hides them.
-        noisy = encoded + mechanism.share(ensemble, encoded.shape, for_noise[number])
+        noisy = encoded + in_units.share(ensemble, encoded.shape, for_noise[number])
         shares[-1, row] = noisy.astype(np.uint64) - sum_shares(shares[:-1, row])
     return shares
 
@@ -92,6 +108,20 @@ def secure_mechanisms(*, abstentions: bool = False) -> list[str]:
     kinds = {name: MECHANISMS.load(name) for name in MECHANISMS}
     secure = {name: kind for name, kind in kinds.items() if issubclass(kind, NoiseShares)}
     return [name for name, kind in secure.items() if kind.abstentions or not abstentions]
+
+
+def check_range(mechanism: NoiseShares, votes: Votes) -> None:
+    """Raise PatebenchError if noisy counts may not fit into 64-bit integers, so that their sum would be wrong.
+
+    Only the numbers of teachers and of units in a vote are read from `votes`.
+    """
+    largest = 1 if votes.weighted is None else LARGEST_WEIGHT
+    scale = mechanism.in_units(votes.unit).share_scale(votes.teachers) * math.sqrt(votes.teachers)
+    if not votes.teachers * largest + _REACH * scale < 2**63:
+        raise PatebenchError(
+            f"with {plural(votes.teachers, 'teacher')} and σ = {mechanism.sigma:g}, noisy counts may exceed 64-bit"
+            " integers; use a smaller σ or fewer teachers"
+        )
 
 
 def check_teachers(mechanism: NoiseShares, teachers: NDArray[np.integer], ensemble: int, where: str) -> None:

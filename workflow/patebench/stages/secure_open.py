@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from patebench.accounting.votes import winners
+from patebench.accounting.votes import UNIT, winners
 from patebench.cli.command import OutputFile, stage_command
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, write_arrays
@@ -48,7 +49,9 @@ def run(
     check_teachers(mechanism, first["teachers"], first.meta["ensemble"], str(first.path))
     for out in (labels, counts):
         refuse_second_release(out, Mode(first.meta["mode"]))
-    noisy = sum_shares(part["sum"] for part in parts).astype(np.int64)
+    noisy: NDArray[Any] = sum_shares(part["sum"] for part in parts).astype(np.int64)
+    if first.meta.get("weighted"):
+        noisy = noisy / UNIT
     meta, queries = shared_facts(first), query_arrays(first)
     write_arrays(counts, NOISY_COUNTS, {"counts": noisy, "teachers": first["teachers"], **queries}, meta)
     # No party has seen all votes, so their digest is unknown.

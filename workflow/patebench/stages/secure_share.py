@@ -10,19 +10,19 @@ from typing import Annotated
 
 import numpy as np
 
-from patebench.accounting.votes import Votes
+from patebench.accounting.votes import Votes, WeightedVotes
 from patebench.artefacts.reading import check_in_place, may_abstain, partition_facts, protects_labels_only, voting_facts
 from patebench.cli.command import COUNT, OutputFile, ledgered, mechanism, seeded_or_release, stage_command
 from patebench.cli.mechanism_options import MechanismCommand
 from patebench.core.entropy import Draws, uniform_words
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
-from patebench.core.formats import CHUNK, SHARES
+from patebench.core.formats import CHUNK, SHARES, WEIGHTS
 from patebench.mechanisms.base import check_covers, json_parameters
 from patebench.mechanisms.noise_shares import NoiseShares
 from patebench.release.conditions import check_protects, check_size_of_delta, refuse_second_release
 from patebench.release.ledger_file import Place
-from patebench.secure.shares import secure_mechanism, secure_mechanisms, split_votes
+from patebench.secure.shares import check_range, secure_mechanism, secure_mechanisms, split_votes
 from patebench.stages.secure_sum import query_arrays
 
 
@@ -65,17 +65,15 @@ def run(
         )
     check_protects(source, draws.mode)
     check_size_of_delta(draws.mode, teachers, ledger_delta, votes=source)
-    votes = _read_votes(source, mechanism, noise_shares)
+    votes = _read_votes(source, mechanism, noise_shares, teachers)
     # The worst-case cost does not depend on the votes, so dummy votes of all teachers suffice.
-    zeros = np.zeros((teachers, votes.queries), dtype=np.int8)
-    dummy = Votes.of(zeros, classes, abstentions=votes.abstentions)
+    dummy = _dummy_votes(votes, teachers)
+    check_range(noise_shares, dummy)
     who = int(numbers.min()), int(numbers.max())
     # A random identifier, so that sets of shares are not mixed.
     session = f"{int(uniform_words(draws.source('session'), 1)[0]):016x}"
     place.write_down(source, out[0], mechanism, noise_shares, dummy, key=session, teachers=who)
-    shares = split_votes(
-        noise_shares, source["votes"], numbers, classes, draws, ensemble=teachers, aggregators=len(out)
-    )
+    shares = split_votes(noise_shares, votes, numbers, draws, ensemble=teachers, aggregators=len(out))
     meta = {
         "pool": source.meta["pool"],
         "classes": classes,
@@ -88,35 +86,54 @@ def run(
         "abstentions": votes.abstentions,
         **partition_facts(source),
         **voting_facts(source),
+        **({"weighted": True} if votes.weighted is not None else {}),
     }
     known = {"teachers": np.asarray(numbers, dtype=np.int64), **query_arrays(source)}
     for i, (path, held) in enumerate(zip(out, shares, strict=True)):
         write_arrays(path, SHARES, {"shares": held, **known}, {**meta, "aggregator": i + 1})
 
 
-def _read_votes(chunk: Artefact, name: str, mechanism: NoiseShares) -> Votes:
-    """Return the votes in `chunk`; raise PatebenchError if secure aggregation by `mechanism` does not allow them."""
+def _read_votes(chunk: Artefact, name: str, mechanism: NoiseShares, teachers: int) -> Votes:
+    """Return the votes in `chunk`; raise PatebenchError if secure aggregation by `mechanism` does not allow them.
+
+    The numbers of the teachers in votes with weights are those in the ensemble of `teachers` teachers.
+    """
     if "queries_files" in chunk.meta:
         raise ArtefactError(
             chunk.path,
             "it contains votes on queries selected in rounds, but secure aggregation reveals all labels at once",
             "use a single aggregating party for rounds, or select all queries beforehand",
         )
-    if "votes" not in chunk.arrays:
-        raise ArtefactError(
-            chunk.path,
-            "its votes have weights, which secure aggregation does not support",
-            "use a single aggregating party",
-        )
-    check_covers(mechanism, abstentions=False, weights=False, labels_only=protects_labels_only(chunk))
-    votes = Votes.of(chunk["votes"], int(chunk.meta["classes"]), abstentions=may_abstain(chunk))
+    classes = int(chunk.meta["classes"])
+    if "votes" in chunk.arrays:
+        votes = Votes.of(chunk["votes"], classes, abstentions=may_abstain(chunk))
+    else:
+        weights, labels, owners = (chunk[name] for name in WEIGHTS)
+        votes = Votes.from_weights(WeightedVotes.of(weights, labels, owners, classes), teachers, classes)
+        if not np.isin(owners, chunk["teachers"]).all():  # no share would contain these weights
+            raise ArtefactError(
+                chunk.path,
+                "it contains weights of teachers that are not in its list of teachers",
+                "run snakemake again to make it",
+            )
     if votes.abstentions and not mechanism.abstentions:
         raise ArtefactError(
             chunk.path,
             f"its teachers may abstain, but '{name}' is proved only for teachers that vote on every query",
             f"use the mechanism {' or '.join(secure_mechanisms(abstentions=True))}",
         )
+    labels_only = protects_labels_only(chunk)
+    check_covers(mechanism, abstentions=False, weights=votes.weighted is not None, labels_only=labels_only)
     return votes
+
+
+def _dummy_votes(votes: Votes, teachers: int) -> Votes:
+    """Return fixed votes of `teachers` teachers; their sizes and kind are those of `votes`."""
+    if votes.weighted is not None:
+        rows = {name: array[:0] for name, array in vars(votes.weighted).items()}
+        return Votes.from_weights(WeightedVotes(**rows), teachers, votes.classes)
+    zeros = np.zeros((teachers, votes.queries), dtype=np.int8)
+    return Votes.of(zeros, votes.classes, abstentions=votes.abstentions)
 
 
 command = stage_command(run, *mechanism, *seeded_or_release, *ledgered, cls=MechanismCommand)

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from patebench.cli.command import OutputFile, stage_command
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, claim, read_arrays, write_arrays
-from patebench.core.formats import OF_SHARES, SHARE_SUM, SHARES
+from patebench.core.formats import OF_SHARES, SHARE_SUM, SHARES, VOTING_FACTS
 from patebench.core.seeds import Mode
 from patebench.mechanisms.base import mechanism_of
 from patebench.mechanisms.noise_shares import NoiseShares
 from patebench.release.conditions import refuse_second_release
 from patebench.secure.shares import check_teachers, sum_shares
 
-#: Metadata that is equal in all files of one release. Only teachers of the model nearest-query store `neighbours`.
-_SHARED = (*OF_SHARES, "neighbours")
+#: Metadata that is equal in all files of one release. Only teachers that vote by public features store VOTING_FACTS.
+_SHARED = (*OF_SHARES, *VOTING_FACTS)
 
 
 def run(
