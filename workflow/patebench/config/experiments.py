@@ -586,10 +586,11 @@ def _select_ensembles(where: str, teachers: Sequence[int] | None, ensembles: Seq
 
 
 def _check_protects(where: str, settings: EnsembleSettings, partition: PartitionParameters) -> None:
-    """Raise PatebenchError if `partition` is not allowed in a release.
+    """Raise PatebenchError if a release must not use `partition`, the partition of an ensemble.
 
-    Two settings are refused. One is a strategy that protects neither a record nor an owner. The other is the option
-    `every_class`, which stops the run if a shard lacks a class. Such a stop leaks private data.
+    A release needs a partition strategy that protects a record or an owner. It must not use the option `every_class`,
+    which stops the run if a shard lacks a class: such a stop leaks private data. `where` and `settings` (the ensemble
+    as written in the configuration) determine the key in the message.
     """
     if not PARTITIONS.fact(partition.strategy, "protects"):
         # The strategy is a separate key if there are other settings.

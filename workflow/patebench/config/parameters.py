@@ -66,10 +66,9 @@ Strategy = Annotated[Text, known_to(STRATEGIES)]
 
 
 class ClassParameters(Parameters):
-    """Number or names of the classes of a user's own data set; both keys are optional.
+    """Number `classes` or names `class_names` of the classes of a user's own data set; at most one of the two is given.
 
-    By default, the classes are read from public samples or, for a table, from its public declaration. Private samples
-    never determine them.
+    By default, the classes are read from public data. Private samples never determine the classes.
     """
 
     classes: Whole | None = Field(
@@ -268,7 +267,7 @@ class TrainingParameters(Parameters):
 
 
 class LearnerParameters(TrainingParameters):
-    """Machine-learning model and its training, without models that only teachers can use."""
+    """Parameters of a machine-learning model and its training; `model` cannot be a model that only teachers can use."""
 
     model: Learner = Field(description="Name of the model in the registry of models.")
 
@@ -400,10 +399,7 @@ class SelectionParameters(Parameters):
 
 
 class DistilParameters(LearnerParameters):
-    """Parameters of non-private networks, which are trained on labels or on the teachers' probabilities.
-
-    Their accuracies show which of these two training targets is better.
-    """
+    """Parameters of non-private networks, trained on labels or on the teachers' probabilities to compare the two."""
 
     samples: OneOrMore[PositiveWhole] = Field(
         description="Number of pool samples used for training; a list trains one network for each number.",

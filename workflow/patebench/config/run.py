@@ -1,9 +1,7 @@
-"""Plan the run of a configuration: the command options and some of the input files of every output file.
+"""Plan the run of a configuration: the jobs, and the options of the commands that make the output files.
 
-The rules in `workflow/rules` define the graph of jobs. For each output file, a rule looks up two things in a `Run`. The
-first is the options of its command. The second is the input files whose paths cannot be derived from the path of the
-output file: the chunks of an ensemble, earlier rounds, the pool's features, and the results for `collect` and the
-report.
+The rules in `workflow/rules` define the graph of jobs. A rule reads the options of its command from a `Run`. It also
+reads from there the input files that do not follow from the path of the output file, such as the results to collect.
 """
 
 import os
@@ -51,7 +49,7 @@ class Run:
     Attributes
     ----------
     options : output file → options of its command. For a rule with several outputs, the key is the first output.
-    jobs : names of all jobs, such as `stage/folder`.
+    jobs : names of all jobs, in the form "stage/folder".
     chunks : folder of votes → ranges of teacher numbers, such as "0-24"; one job trains the teachers of one range.
     selections : ensemble → name of the folder of its queries, in a list of length 1. Only ensembles whose queries are
         selected before the teachers vote are included.
@@ -61,15 +59,13 @@ class Run:
     own_files : data set, split or ensemble → the user's own files that its job reads: samples, an encoder, owners of
         samples, or imported votes.
     without_pool : ensembles with imported votes on unknown samples, which have no true labels.
-    audited_votes : audit → path of imported votes on unknown samples, including `results`, in a list of length 1. The
-        audit reads the number of classes from this file. All other audits read this number from the data set.
-    gathered : folder of votes → kind of result ("labels", "students" or "distilled") → result folders, as paths below
-        the folder of votes. For each folder of votes, one job collects all results in one file. The result folders are
-        an ordered set: keys of a dict whose values are None.
+    audited_votes : audit of imported votes on unknown samples → path of the votes, including `results`, in a list of
+        length 1. Such an audit reads the number of classes from the votes.
+    gathered : folder of votes → kind of result ("labels", "students" or "distilled") → result folders, which one job
+        collects. The result folders are paths below the folder of votes, stored as keys of a dict with the values None.
     records : kind of record, such as "audits" → files from which figures and tables are made.
-    contents : subject of figures and tables → set of pairs (data set, value). A pair states that the data set has
-        results on the subject. If figures compare values of the subject, such as sizes of the pool for "pool", `value`
-        is one of them. For all other subjects, such as "students", it is None.
+    contents : subject of figures and tables, such as "students" → set of pairs (data set with results, value). For a
+        subject whose values are compared, such as the size of the pool, `value` is one of the values; otherwise None.
     copies : modified data set → built-in data set of which it is a copy.
     modes : path of a labels file, including `results` → "seeded" or "release".
     warnings : settings that are valid but probably not intended, each with the path of its key.
@@ -132,10 +128,11 @@ class Run:
         return {kind: [f"{self.results}/{path}" for path in self.records.get(kind, [])] for kind in kinds}
 
     def with_content(self, registry: Registry) -> list[str]:
-        """Return the names of those figures or tables in `registry` that this run can fill, in the same order.
+        """Return the names of the figures or tables in `registry` that this run can fill, in the order of the registry.
 
-        An entry of the registry may state conditions. `needs` lists kinds of results, such as "students": the run must
-        have one of them. `varies` names a setting, such as "pool": the run must use two of its values for one data set.
+        An entry can state a condition. `needs` lists kinds of results, such as "students": the run must have at least
+        one of these kinds. `varies` names a setting, such as "pool": for one data set, the run must use at least two
+        values of this setting.
         """
         return [name for name in registry if self._has_content(registry, name)]
 
@@ -345,7 +342,10 @@ class Run:
         self._add_collection(ensemble.name, "distilled", name)
 
     def add_petdl(self, ensemble: Ensemble, parameters: PetdlParameters) -> None:
-        """Add a student of PET-DL; all students of an ensemble use the same random stream, for a fair comparison."""
+        """Add the job that trains a student by PET-DL.
+
+        All PET-DL students of an ensemble use the same random stream, for a fair comparison.
+        """
         self.add_ensemble(ensemble)
         name = f"{ensemble.name}/petdl/{parameters.slug}"
         self._note_subject(ensemble.split.data, "PET-DL", parameters.slug)
@@ -409,8 +409,8 @@ class Run:
     def _add_features(self, split: Split, file: str, *file_sets: set[str]) -> None:
         """Add the job that computes the pool's features and stores their encoder.
 
-        `file` is an output whose job reads the features or the encoder. It is added to each set in `file_sets`, such as
-        `uses_features`.
+        `file` is an output of another job, which reads the features or the encoder. `file` is added to each set in
+        `file_sets`, such as `uses_features`.
         """
         network = {}
         if split.encoder_file:
@@ -422,8 +422,8 @@ class Run:
     def _add_collection(self, voters: str, kind: str = "", name: str = "") -> None:
         """Add the job that gathers, in one file, the results made from the votes in the folder `voters`.
 
-        If `kind` ("labels", "students" or "distilled") is given, the result of this kind in the folder `name` is added
-        to the results to gather.
+        If `kind` is given, the job also gathers the result of this kind in the folder `name`. Kinds are "labels",
+        "students" and "distilled".
         """
         kinds = self.gathered.setdefault(voters, {})
         below = name.removeprefix(voters).lstrip("/")
@@ -451,9 +451,9 @@ class Run:
     ) -> None:
         """Add the job that makes the output `file` in `folder` by the command of `stage` with `options`.
 
-        The job is called `stage`/`job`; by default, `job` is `folder`. `record_kind` is the kind of the file if figures
-        and tables read it. If several experiments add the same file, the values of the option `merged_option` are
-        merged. Raises PatebenchError if other options differ.
+        The job is called `stage`/`job`; by default, `job` is `folder`. `record_kind` is the kind of result, if figures
+        and tables read the file. Several experiments may add the same file with the same options. Only the option
+        `merged_option` may differ: its values are merged. Raises PatebenchError if another option differs.
         """
         target = f"{folder}/{file}"
         known = self.options.get(target)

@@ -169,7 +169,7 @@ class DatasetSettings(ClassParameters):
 
     @property
     def declared(self) -> dict[str, str]:
-        """Return the declarations in these settings, as a dict from key ("table" or "images") to JSON text."""
+        """Return the values of the keys "table" and "images" as JSON text, in a dict with those keys that are given."""
         named = {"table": self.table, "images": self.images}
         return {key: model.model_dump_json(exclude_unset=True) for key, model in named.items() if model is not None}
 
@@ -203,8 +203,7 @@ class EnsembleSettings(TrainingParameters, TeacherParameters):
     def training(self) -> TrainingParameters:
         """Return the parameters of the teachers' training, without the other settings of the ensembles.
 
-        If the model is not a network, `recipe` does not affect its training. In this case, an omitted `recipe` becomes
-        "modern".
+        Only networks use `recipe`. For all other models, the default of `recipe` is "modern".
         """
         training = super().training
         if "recipe" in self.model_fields_set or by_recipe(self.model):
@@ -227,7 +226,7 @@ class VotesSettings(ImportParameters):
 
 
 class _OfEnsembles(Parameters):
-    """Base class of settings that apply to some ensembles: those with a listed number of teachers, by default all."""
+    """Base class of settings that apply to all ensembles or only to those with a number of teachers in `teachers`."""
 
     teachers: OneOrMore[PositiveWhole] | None = Field(
         None, description="Ensembles to use, by their number of teachers; all by default."
@@ -235,7 +234,7 @@ class _OfEnsembles(Parameters):
 
 
 class StudentSettings(_OfEnsembles, StudentParameters):
-    """Students trained on labels of the pool, or of the selected queries."""
+    """Settings of students, which are trained on labels from a mechanism."""
 
     mechanisms: Mechanisms = Field(
         description="Mechanisms whose labels the student is trained on, a subset of the experiment's `mechanisms`."
@@ -293,7 +292,7 @@ class PrivateKnnSettings(_with_lists(PrivateKnnParameters)):  # type: ignore[mis
 
 
 class FeatureMethodSettings(_with_lists(FeatureMethodParameters, "epsilon")):  # type: ignore[misc]
-    """Private classifiers that a method trains on features of a public encoder, one for each ε."""
+    """Settings of private classifiers, which are trained on features of private records, one classifier for each ε."""
 
 
 class PetdlSettings(_OfEnsembles, _with_lists(PetdlParameters, *_PETDL_LISTS)):  # type: ignore[misc]

@@ -39,8 +39,7 @@ _REGISTRIES = (DATASETS, MECHANISMS, MODELS, RECIPES, FORMS, STUDENTS, STRATEGIE
 def shown(written: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the names of the experiments that a configuration runs: those in its key `only`, by default all.
 
-    `written` is the configuration as read from YAML. It is not validated, since an older version of patebench may have
-    written it.
+    `written` is the configuration as read from YAML, without checks.
     """
     return tuple(names(written.get("only") or ())) or tuple(written["experiments"])
 
@@ -58,8 +57,8 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
     Raises
     ------
     PatebenchError
-        If a setting is invalid; the error states the first invalid setting. There are two exceptions: one error states
-        all missing files, and one error states all settings that do not match the data.
+        If a setting is invalid. The error is about the first invalid setting, about all missing files, or about all
+        settings that do not match the data.
     """
     _check_registries()
     settings = ConfigSettings.checked(written)
@@ -96,9 +95,10 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
 
 
 def _check_registries() -> None:
-    """Raise PatebenchError if another package registers an unknown kind of object, or an existing name.
+    """Raise PatebenchError if an entry that another package registers is faulty.
 
-    Also raise it if a figure or table of another package is faulty.
+    Faults are an unknown kind of object, an invalid name, a name that is already taken, and a figure or table that
+    cannot be loaded or used.
     """
     check_groups(_REGISTRIES)
     for registry in _REGISTRIES:
@@ -110,9 +110,9 @@ def _check_registries() -> None:
 def _check_names(settings: ConfigSettings, *, listed: bool) -> None:
     """Raise PatebenchError if a name in the configuration is invalid, or if the results folder is not writable.
 
-    The user's data sets and the run need new names, which no built-in data set and no folder of results has. Names in
-    `only` must be names of experiments. If `listed` is True, `only` is written as a list, and the error for an unknown
-    experiment states the position of its name in this list.
+    A user's data set must not have the name of a built-in data set or of a reserved folder (`RESERVED`). The run must
+    not have the name of any data set or of a reserved folder. Names in `only` must be names of experiments. `listed` is
+    True if `only` is a list; the key in the message is then that of an entry, such as `only[0]`.
     """
     for name in settings.datasets:
         if name in {*DATASETS, *RESERVED}:
@@ -130,8 +130,7 @@ def _check_names(settings: ConfigSettings, *, listed: bool) -> None:
 def _check_files(settings: ConfigSettings, chosen: Sequence[str]) -> None:
     """Raise PatebenchError if a file of a user's data set is missing.
 
-    `chosen` are the experiments that run. The data sets of another experiment are checked only if a chosen experiment
-    uses them, too.
+    `chosen` are the experiments that run. A data set is not checked if only other experiments use it.
     """
     left_out = {each.dataset for name, each in settings.experiments.items() if name not in chosen}
     read = {settings.experiments[name].dataset for name in chosen}
@@ -143,7 +142,11 @@ def _check_files(settings: ConfigSettings, chosen: Sequence[str]) -> None:
 
 
 def _check_budget(run: Run) -> None:
-    """Raise PatebenchError if a release of several label sets has no total budget, or a budget with too large a δ."""
+    """Raise PatebenchError if the total budget of a release is missing or invalid.
+
+    Without a total budget, a release may contain only one label set. The δ of the budget must be below 1/teachers. All
+    label sets must protect the same unit, so that a total ε exists.
+    """
     limit = run.ledger.limit if run.ledger else None
     if limit is None:
         _check_single_release(run)
@@ -293,10 +296,10 @@ def _check_single_release(run: Run) -> None:
 
 
 def _check_same_unit(run: Run) -> None:
-    """Raise PatebenchError if releases of `run` that share a ledger protect no change of the data in common.
+    """Raise PatebenchError if releases of `run` that share a ledger do not protect the same unit, such as a record.
 
-    The ledger would refuse to draw one of them. Imported votes are skipped, because their file states what they
-    protect.
+    A partition states the changes of the data against which it protects. The partitions of these releases must have one
+    change in common; otherwise, no total ε holds. Imported votes are not checked.
     """
     partitions: dict[str, set[str]] = {}
     for ensemble in (labels.ensemble for experiment in run.experiments for labels in experiment.label_sets):

@@ -2,8 +2,8 @@
 
 The adjacency states how two neighbouring data sets differ: for labels of an ensemble, in one teacher's shard.
 
-A curve is a dict with the bounds of one accountant for several numbers of queries, in the lists `queries` (ascending)
-and `epsilon` of equal lengths. It does not store Rényi orders.
+A curve is a dict with the bounds of one accountant for several numbers of queries. It contains two lists of equal
+length: `queries` (ascending) and `epsilon`.
 """
 
 import math
@@ -105,20 +105,20 @@ _TYPES = {"accountant": str, "label": str, "source": str, "publishable": bool, "
 
 @dataclass(frozen=True, kw_only=True)
 class Bound:
-    """(ε, δ) for the first `queries` queries of one label set, with all facts needed to interpret it.
+    """(ε, δ) of a label set or a private model, with all facts needed to interpret it.
 
     Parameters
     ----------
     epsilon : ε for the neighbouring relation `adjacency`.
-    queries : number of queries or, for a private model, of noisy steps.
+    queries : number of queries, from the first one, for which ε holds. For a private model: number of noisy steps.
     accountant : name of the accountant that computes ε.
     kind : worst-case, data-dependent, sanitised, claimed or audited; see `Kind`.
     publishable : True if the bound may be published as the privacy of a release.
     source : citation of the theorem that gives ε.
     conversion : theorem by which a Rényi or moments curve was converted to (ε, δ).
-    order : Rényi order α that gives the smallest ε, or None. The moments accountant's order l is stated as α = l + 1.
+    order : Rényi order α that gives the smallest ε, if any. The moments accountant's order l is stated as α = l + 1.
     label : heading of the accountant in tables; by default its name.
-    variant : True if the accountant is shown only to compare it with a similar one.
+    variant : True if tables show the accountant only for comparison with a similar accountant.
     exact : True if the accountant computes the divergence for the teachers' votes exactly instead of bounding it.
     add_or_remove : ε of the same theorem if one record or teacher is added or removed instead of replaced. A removed
         teacher abstains on all queries, and all other teachers keep their indices. None if the theorem has no such
@@ -212,10 +212,10 @@ class Bound:
 
 
 def curves(bounds: Iterable[Bound]) -> list[dict[str, Any]]:
-    """Return `bounds` as curves of ε over the number of queries, one dict per curve; an infinite ε is the text "inf".
+    """Return `bounds` as curves: one dict for each group of bounds that differ only in the number of queries.
 
-    Bounds that differ only in `queries`, `epsilon`, `order` and `add_or_remove` form one curve. Its dict contains
-    `queries` and `epsilon` as lists and omits `order` and `add_or_remove`.
+    A curve contains the numbers of queries and the values of ε as lists, `queries` and `epsilon`. It does not contain
+    `order` and `add_or_remove`, which may differ within a group. An infinite ε is the text "inf".
     """
     groups: dict[Bound, dict[int, Any]] = {}
     for bound in bounds:

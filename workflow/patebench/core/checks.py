@@ -1,4 +1,4 @@
-"""Check arguments of functions and numbers computed by models. A fault raises a PatebenchError of one line."""
+"""Check arguments of functions and results of models. A failed check raises a PatebenchError of one line."""
 
 import operator
 import sys
@@ -22,8 +22,8 @@ MOST_CLASSES = 1_000_000
 def check_array(name: str, values: ArrayLike) -> NDArray[Any]:
     """Return `values` as an array.
 
-    Raises PatebenchError if `values` cannot be converted, or if a DataFrame contains text or missing values. As in all
-    checks of this module, `name` is the name of the values in the message.
+    Raises PatebenchError if `values` cannot be converted, or if a DataFrame contains text or missing values. `name` is
+    the name of the values in the message.
     """
     if (frame := frame_of(values)) is not None:
         return _frame_values(name, frame)
@@ -97,7 +97,7 @@ def shorten(text: str) -> str:
 
 
 class NotFiniteError(PatebenchError):
-    """Error that a model computed NaN or infinities from the samples `x`.
+    """Error about NaN or infinite numbers that a model computed from the samples `x`.
 
     Parameters
     ----------

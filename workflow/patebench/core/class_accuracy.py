@@ -1,6 +1,6 @@
-"""Accuracy of predicted labels, with per-class recall and the share of the largest class for comparison.
+"""Compute the accuracy of predicted labels, the recall of each class and the share of the largest class.
 
-Accuracy is uninformative if one class dominates: a model that always predicts this class has a high accuracy.
+The share of the largest class is a baseline: a model that always predicts this class reaches this accuracy.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,14 +25,14 @@ def class_accuracy(
     ----------
     truth, predicted : (samples,) int array; a prediction outside 0 … classes − 1 is wrong
     names : names of the classes in order
-    name : format of the returned keys, such as "label_{}"
+    name : format of the returned keys; for example, "label_{}" changes the key `accuracy` to `label_accuracy`
 
     Returns
     -------
     dict
-        `accuracy`, the share of correct predictions; `largest_class`, the share of samples in the largest class;
-        `recall`, a dict from class name to the share of the class's samples that are predicted correctly (None if the
-        class has no sample); `balanced_accuracy`, the mean recall. Without samples, all numbers are None.
+        `accuracy` is the share of correct predictions. `largest_class` is the share of samples in the largest class.
+        `recall` is a dict from class name to recall (None for a class without samples). `balanced_accuracy` is the mean
+        recall. Without samples, all numbers are None.
     """
     truth = np.asarray(truth, np.int64)
     samples = np.bincount(truth, minlength=len(names))
@@ -63,5 +63,8 @@ def is_unbalanced(largest_class: float | None, recall: Mapping[str, Any] | None)
 
 
 def uncovered(labels: NDArray[np.integer], names: Sequence[str]) -> list[str]:
-    """Return the names of the classes that do not occur in the released `labels` (queries,)."""
+    """Return the names of the classes that do not occur in the released `labels`.
+
+    `labels` (queries,) are positions in `names`, the names of all classes.
+    """
     return [name for number, name in enumerate(names) if not (labels == number).any()]

@@ -35,8 +35,8 @@ _LARGEST_TABLE = 2.0**22
 class Entropy:
     """Random source based on the operating system's entropy; mechanisms use it like a NumPy generator.
 
-    A scale that the caller computes in floating point may be slightly too small. Every noise scale is therefore rounded
-    up by one unit in the last place, so that the noise is never smaller than the accountant assumes.
+    Every noise scale is rounded up by one unit in the last place. Rounding errors of the caller therefore never make
+    the noise smaller than the accountant assumes.
     """
 
     def laplace(self, *, scale: float, size: Size) -> Integers:
@@ -102,8 +102,7 @@ class Rehearsal(Entropy):
     - exponential noise: 2⁴⁰ for both values of `most`;
     - integers from a range: the smallest integer of the range for both values of `most`.
 
-    Run the mechanism with both values of `most`, since a noisy value above or below a threshold may decide if further
-    noise is drawn.
+    Run the mechanism with both values of `most`, because earlier noise may decide which noise is drawn later.
     """
 
     def __init__(self, most: bool) -> None:
@@ -130,8 +129,8 @@ class Rehearsal(Entropy):
 def discrete_normal(source: Source, scale: float, size: Size) -> Integers:
     """Draw integers x of shape `size` with Pr[x] ∝ exp(−x²/(2·`scale`²)), the discrete Gaussian, from `source`.
 
-    If `source` is `Entropy`, as in releases, the draws are exact. If `source` is a generator with a seed, as in
-    experiments, their distribution function Pr[x ≤ k] has rounding errors of up to 1e-11.
+    If `source` is `Entropy`, as in releases, the distribution is exact. If `source` is a generator with a seed, as in
+    experiments, the probabilities Pr[x ≤ k] have rounding errors of up to 1e-11.
     """
     if isinstance(source, Entropy):
         return source.normal(scale=scale, size=size)
@@ -162,9 +161,9 @@ def uniform_words(source: Source, size: Size) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class Draws:
-    """Source of the noise that a stage draws, either reproducible or for a release.
+    """Source of a stage's noise: a generator for experiments, or the operating system's entropy for releases.
 
-    It is a generator seeded by `seed` and `stream` or, if both are None, the operating system's entropy.
+    The generator is derived from `seed` and from the name `stream` of a random stream. For a release, both are None.
     """
 
     seed: int | None = None
@@ -210,8 +209,8 @@ def _rounded_up(scale: float) -> float:
 def _draw_with_opendp(make_measurement: Any, size: Size) -> Integers:
     """Draw integer noise of shape `size` with OpenDP.
 
-    `make_measurement` builds a mechanism of OpenDP that adds noise to a vector of 64-bit integers. Its argument is
-    OpenDP's description of such vectors, called a domain.
+    `make_measurement` is a function that returns a noise mechanism of OpenDP. Its argument is the mechanism's input
+    domain: vectors of 64-bit integers.
     """
     from opendp.domains import atom_domain, vector_domain
     from opendp.mod import enable_features

@@ -71,8 +71,8 @@ class Parameters(BaseModel):
     def checked(cls, given: object, where: str = "", *, record: bool = False) -> Self:
         """Return `given`, the value of the configuration key `where`, as a validated instance of this class.
 
-        If `record` is True, `given` comes from a stored result. Its names of models and methods may then be unknown,
-        since another package may have registered them. Raises PatebenchError for the first mistake.
+        If `record` is True, `given` comes from a stored result. Names of models and methods are then not checked,
+        because the package that registered them may be missing. Raises PatebenchError for the first mistake.
         """
         try:
             return cls.model_validate(given, context=record)
@@ -92,7 +92,7 @@ class Parameters(BaseModel):
         return [name for name, field in cls.model_fields.items() if not _in_path(field)]
 
     def options(self) -> dict[str, Any]:
-        """Return a dict from command option to value, without optional parameters that are equal to their defaults."""
+        """Return a dict from command option to value, without parameters that are equal to their defaults."""
         fields = type(self).model_fields
         return {
             option_name(name): getattr(self, name)
@@ -106,10 +106,10 @@ class Parameters(BaseModel):
         return slug(*self.parts())
 
     def parts(self, *left_out: str) -> list[Part]:
-        """Return the parts of the folder name of these parameters, for `core.spelling.slug`, which joins them.
+        """Return the parts of the folder name of these parameters, as arguments of `core.spelling.slug`.
 
-        The part of a parameter is its value if this is text or None, otherwise the pair (name, value). Parameters named
-        in `left_out` or marked `NOT_IN_PATH` have no part.
+        Each parameter gives one part: its value if the value is text or None, otherwise the pair (name, value).
+        Parameters named in `left_out` or marked `NOT_IN_PATH` give no part.
         """
         names = [name for name, field in type(self).model_fields.items() if name not in left_out and _in_path(field)]
         values = {name: getattr(self, name) for name in names}

@@ -50,10 +50,14 @@ UNREADABLE = (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, Runti
 class Field:
     """Requirements on one array of an artefact.
 
-    `kinds` are NumPy's one-letter kinds of the allowed data types. `dims` names the axes. Axes of the same name have
-    equal lengths in all arrays, and a trailing "..." stands for any further axes. `low` is the smallest allowed value.
-    `below` names an integer in the metadata; all values must be smaller than this integer. `optional` is True if the
-    artefact may lack the array.
+    Parameters
+    ----------
+    kinds : NumPy's one-letter kinds of the allowed data types
+    dims : names of the axes. Axes of the same name have equal lengths in all arrays of the artefact. A trailing "..."
+        stands for any further axes
+    low : smallest allowed value
+    below : name of an integer in the metadata; all values must be smaller than this integer
+    optional : True if the artefact may lack the array
     """
 
     kinds: str
@@ -73,8 +77,8 @@ class Layout:
     fields : name of each array → its requirements.
     meta : names of the entries of the metadata.
     parents : names of the entries that contain the digests of the artefacts from which this one was made.
-    older : advice to the user if an entry of the metadata is missing, usually because an older version wrote the file.
-    again : advice to the user on a faulty file if the error has no advice of its own; by default to recreate the file.
+    older : advice to the user if an entry of the metadata is missing. Usually, an older version wrote the file.
+    again : advice to the user for other errors in the file; by default to recreate the file.
     """
 
     kind: str
@@ -98,10 +102,10 @@ class Artefact:
         return self.arrays[name]
 
     def require(self, entry: str, expected: object, other: str) -> None:
-        """Raise ArtefactError unless the metadata entry `entry` equals `expected`, a value from another artefact.
+        """Raise ArtefactError unless the metadata entry `entry` has the value `expected`.
 
-        The value is usually a digest; if it differs, the two artefacts do not belong together. `other` is the name of
-        the other artefact in the message.
+        `expected` comes from another artefact and is usually a digest. Different digests mean that the two artefacts do
+        not belong together. The message calls the other artefact `other`.
         """
         if self.meta.get(entry) != expected:
             fix = "give files of one release" if self.meta.get("mode") == "release" else None
@@ -172,11 +176,11 @@ def _refused(path: Path, fault: OSError) -> ArtefactError:
 
 @contextmanager
 def file_lock(path: Path) -> Iterator[None]:
-    """Hold the lock of the file `path` during the block; wait up to `PATIENCE_S` while another process holds it.
+    """Lock the file `path` during the block, so that no other process can lock it.
 
-    The lock is itself a file, because `flock` fails on some shared file systems and is limited to one node on others. A
-    lock is taken over if the process that holds it ran on this host and has ended. Raises ArtefactError if the lock is
-    still held after `PATIENCE_S`.
+    While another process holds the lock, wait up to `PATIENCE_S`; then raise ArtefactError. The lock is a second file
+    beside `path`, because `flock` does not work on all shared file systems. A lock is taken over if the process that
+    holds it ran on this host and has ended.
     """
     from filelock import SoftFileLock, Timeout
 
@@ -275,9 +279,9 @@ def _read_arrays(path: Path, layout: Layout) -> Artefact:
 
 
 def read_facts(path: Path | str, layout: Layout) -> dict[str, Any]:
-    """Return the metadata of an array artefact; raise ArtefactError if the metadata are damaged or not as in `layout`.
+    """Return the metadata of an array artefact; the arrays are neither read nor checked.
 
-    The arrays are neither read nor checked.
+    Raises ArtefactError if the metadata are damaged or do not fit `layout`.
     """
     path = Path(path)
     meta = _read_meta(path)
@@ -286,7 +290,7 @@ def read_facts(path: Path | str, layout: Layout) -> dict[str, Any]:
 
 
 def read_any_arrays(path: Path | str, layouts: Mapping[str, Layout]) -> Artefact:
-    """Read an array artefact of any of the kinds that are keys of `layouts`.
+    """Read an array artefact whose kind is one of the keys of `layouts`.
 
     Raises ArtefactError for another kind, and for a file that is damaged or does not fit the layout of its kind.
     """
@@ -360,9 +364,9 @@ def _wrong_kind(path: Path, kind: object, expected: str) -> ArtefactError:
 
 
 def nearest_file(folder: Path, name: str) -> Path:
-    """Return the path of the file `name` in the nearest folder that contains it: `folder` or one of its parents.
+    """Return the path of the file `name` in `folder` or in the nearest parent folder that contains the file.
 
-    If no folder contains it, return its path in `folder`.
+    If no folder contains the file, return `folder`/`name`.
     """
     return next((path for place in (folder, *folder.parents) if (path := place / name).exists()), folder / name)
 
@@ -425,7 +429,7 @@ def _check(path: Path, layout: Layout, arrays: Mapping[str, NDArray[Any]], meta:
 def _fault_of(array: NDArray[Any], field: Field, meta: Mapping[str, Any], lengths: dict[str, int]) -> str | None:
     """Return why `array` does not meet the requirements in `field`, or None if it does.
 
-    `lengths` maps the names of axes of the arrays checked so far to their lengths; the axes of `array` are added.
+    `lengths` (name of an axis → length) contains the axes of all arrays checked before; the axes of `array` are added.
     """
     if array.dtype.kind not in field.kinds:
         wanted = " or ".join(_KINDS[kind] for kind in field.kinds)

@@ -41,11 +41,11 @@ def imported(target: str) -> Any:
 
 
 def called_with(*arguments: str, by_name: bool = False) -> FaultOf:
-    """Return a function that checks that an object accepts arguments named `arguments`.
+    """Return a function that checks that an object can be called with the arguments named `arguments`.
 
-    The function returns None if the object accepts the arguments, and a message otherwise. If `by_name` is True, the
-    arguments are keyword arguments, and the check does not fail if the object requires further arguments. If `by_name`
-    is False, the object must be callable with exactly these arguments, passed by position.
+    The returned function takes the object. It returns None if the object passes the check, and a message otherwise. If
+    `by_name` is False, the arguments are passed by position, and the object must not require any others. If `by_name`
+    is True, the arguments are passed by keyword, and the object may require others.
     """
 
     def fault_of(thing: object) -> str | None:
@@ -67,7 +67,8 @@ def called_with(*arguments: str, by_name: bool = False) -> FaultOf:
 def instance_of(target: str) -> FaultOf:
     """Return a function that checks that an object is an instance of `target`, a class given as "module:class".
 
-    The function returns None, or a message if the object is no instance. It imports the class when it is called.
+    The returned function takes the object. It returns None if the object is an instance, and a message otherwise. The
+    class is imported at the first check, not before.
     """
 
     def fault_of(thing: object) -> str | None:
@@ -83,14 +84,14 @@ def nearest(name: object, allowed: Iterable[str]) -> str:
 
 
 class Registry:
-    """Names of one kind of object, each with the "module:attribute" that implements it.
+    """Map from names to objects of one kind; each object is stored as "module:attribute" and imported on first use.
 
     Parameters
     ----------
     kind : kind of the objects in messages, such as "model".
     group : entry-point group in which other packages add names; None if they cannot.
-    fault_of : function, or its "module:function", that checks an object of another package. It returns the reason to
-        refuse the object, or None.
+    fault_of : function that checks an object of another package and returns None or the reason to refuse the object.
+        The function can be given as "module:function".
     """
 
     def __init__(self, kind: str, group: str | None = None, fault_of: FaultOf | str | None = None) -> None:
@@ -171,9 +172,9 @@ class Registry:
         return getattr(self.load(name), fact, default)
 
     def flag(self, fact: str, default: bool = False) -> Callable[[str], bool]:
-        """Return a function from the name of an entry to its fact `fact` (a piece of metadata), as True or False.
+        """Return a function that takes the name of an entry and returns the entry's fact (metadata) `fact` as a bool.
 
-        If an entry lacks this fact, the function returns `default`. It raises the same errors as the method `fact`.
+        For an entry without this fact, the function returns `default`. It raises the same errors as the method `fact`.
         """
         return lambda name: bool(self.fact(name, fact, default))
 
@@ -226,7 +227,10 @@ class Registry:
 
 
 def check_groups(registries: Iterable[Registry]) -> None:
-    """Raise PatebenchError if a package registers an entry point in an unknown group named "patebench.…"."""
+    """Raise PatebenchError if another package registers an entry point in an unknown group of patebench.
+
+    Groups of patebench have names that start with "patebench.". The known groups are those of `registries`.
+    """
     groups = [registry.group for registry in registries if registry.group]
     for point in _entry_points():
         if point.group not in groups:

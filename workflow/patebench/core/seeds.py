@@ -59,7 +59,10 @@ def _first_spelling(word: str) -> str:
 
 
 def derive(seed: int, *names: str | int) -> int:
-    """Return a 63-bit seed for the stream `names`, derived from `seed`; distinct names give independent streams."""
+    """Return a 63-bit seed for a random stream, derived from `seed` and the stream's name.
+
+    `names` are the parts of the name. Streams with different names are independent.
+    """
     words = "\x1f".join(str(name) for name in (seed, *names))
     return int.from_bytes(hashlib.sha256(words.encode()).digest()[:8], "big") >> 1
 

@@ -1,6 +1,6 @@
 """Write settings as text: slugs (folder names), words of commands, and names of environment variables.
 
-A slug is never parsed; settings are read from the artefact in the folder instead.
+Slugs are never parsed, because the artefact in the folder stores the settings, too.
 """
 
 import shlex

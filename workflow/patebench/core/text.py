@@ -34,7 +34,7 @@ _NEXT_TO_NOTHING, _SHOWN_INSTEAD = 1e-12, 1e-4
 
 
 def in_json(value: float) -> float | str:
-    """Return `value`, or "inf" or "-inf" if it is infinite. NaN is unchanged, so that strict JSON refuses it."""
+    """Return `value`, or the text "inf" or "-inf" if it is infinite; NaN is unchanged."""
     return str(float(value)) if math.isinf(value) else value
 
 

@@ -30,8 +30,8 @@ class LabelledSamples:
     owners : (samples,) int64
         Non-negative number that identifies the person of each record; None if unknown.
     positional : bool
-        True if removing a record from the data set changes the numbers of later records, because the numbers are
-        positions. Set to True if `rows` is None.
+        True if the numbers of records are positions, so removing a record changes the numbers of later records. If
+        `rows` is None, this is always True.
 
     Raises
     ------
@@ -83,7 +83,7 @@ class LabelledSamples:
     def where(self, mask: NDArray[np.bool_]) -> Self:
         """Return the samples for which `mask` (samples,) is True, with their row numbers.
 
-        If `rows` is None, their positions before the selection become the row numbers.
+        If `rows` is None, the row number of a returned sample is its position before the selection.
         """
         rows = np.flatnonzero(mask) if self.rows is None else self.rows[mask]
         owners = None if self.owners is None else self.owners[mask]
@@ -181,11 +181,11 @@ def long_tail_sizes(first: int, last: int, classes: int) -> NDArray[np.int64]:
 
 
 def with_long_tail(data: Dataset, first: int, last: int) -> Dataset:
-    """Return `data` with fewer private samples: their number falls exponentially from the first to the last class.
+    """Return `data` with fewer private samples, such that class sizes fall exponentially from `first` to `last`.
 
-    Class 0 keeps `first` samples, and the last class keeps `last`. Each class keeps its first samples, in the same
-    order and with the same row numbers. The selection depends on private labels, so ε holds only for the data set after
-    the selection. Raises PatebenchError if a class has too few samples.
+    `first` is the size of class 0 and `last` the size of the last class. A class keeps those of its samples that come
+    first in `data`, with the same row numbers. The selection depends on private labels, so ε holds only for the data
+    set after the selection. Raises PatebenchError if a class has too few samples.
     """
     limits, y = long_tail_sizes(first, last, data.classes), data.private.y
     kept = np.zeros(len(y), dtype=bool)

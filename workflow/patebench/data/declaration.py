@@ -1,7 +1,7 @@
 """Declarations of a user's data in a configuration: the columns of a table, or the resizing of images.
 
-The user declares how values are encoded, or the encoding is derived from public data, so it does not depend on private
-records. A value outside the declared range is clipped, and an undeclared category becomes "other".
+The encoding of values depends on the user's declaration and on public data, never on private records. A value outside
+the declared range is clipped, and an undeclared category becomes "other".
 """
 
 import datetime
@@ -45,7 +45,10 @@ def plain_text(value: object) -> str:
 
 
 def _as_text(value: object) -> str:
-    """Return a YAML value as text; raise a validation error for True and False, whose spelling YAML does not keep."""
+    """Return a YAML value as text; raise a validation error for True and False.
+
+    YAML reads an unquoted yes or true as True, so the word that the user wrote is unknown.
+    """
     if isinstance(value, bool):
         raise mistake("YAML reads an unquoted yes, no, true or false as a truth value; put such values in quotes")
     return str(value)
@@ -136,7 +139,10 @@ class Label(Parameters):
 
 
 class TableDeclaration(Declaration):
-    """Declaration of a table: the meaning of each column and, without a public file, the fraction of public records."""
+    """Declaration of a table: the meaning of each column.
+
+    If there is no public file, `public_share` states which fraction of the table becomes public.
+    """
 
     label: Label = Field(description="The column to predict and its classes.")
     features: dict[str, Feature] = Field(

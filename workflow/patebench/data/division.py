@@ -1,7 +1,6 @@
 """Divide the public samples into a pool and a disjoint test set, shift images, and hash samples.
 
-Samples with the same bytes count as the same sample. The division never depends on private data. A private sample that
-is also public is removed from the teachers' shards elsewhere (`partitions`).
+Samples with the same bytes count as the same sample. The division never depends on private data.
 """
 
 import hashlib
@@ -84,9 +83,10 @@ def check_shift(shift: str, shape: tuple[int, ...]) -> None:
 
 
 def shift_images(x: NDArray[Any], shift: str | None) -> NDArray[Any]:
-    """Return the images `x` after the transformation named `shift` in `SHIFTS`, or unchanged if `shift` is None.
+    """Return the images `x` after the transformation `shift`, one of `SHIFTS`; None stands for no transformation.
 
-    A shifted pool has another distribution than the private images. Raises PatebenchError if a table would be shifted.
+    A shifted pool has another distribution than the private images. Raises PatebenchError if `x` is a table, unless
+    `shift` is None.
     """
     if shift is None:
         return x
@@ -98,9 +98,11 @@ def shift_images(x: NDArray[Any], shift: str | None) -> NDArray[Any]:
 class PublicSplit:
     """Positions of the samples in the pool and in the test set, as drawn by `divide`.
 
-    The positions `test` are among the public samples. If only labels are private, the positions `pool` are among the
-    samples with private labels; otherwise, they are among the public samples. `in_pool` is the number of public samples
-    that cannot be in the test set because an identical sample is in the pool.
+    Parameters
+    ----------
+    pool : positions among the public samples or, if only labels are private, among the samples with private labels
+    test : positions among the public samples
+    in_pool : number of public samples that are left out of the test set because the pool contains an identical sample
     """
 
     pool: NDArray[np.int64]
@@ -115,12 +117,22 @@ def divide(
     rng: np.random.Generator,
     training: NDArray[np.uint64] | None = None,
 ) -> PublicSplit:
-    """Draw a random pool of `pool` samples and a disjoint test set of `test` public samples.
+    """Draw a random pool and a disjoint test set.
 
-    If `test` is None, the test set contains all other public samples. `public` (samples,) are hashes of the public
-    samples. If only labels are private, `training` (samples,) are hashes of the samples with private labels, and the
-    pool is drawn from these samples. Public samples that also occur in the pool are left out of the test set. Raises
-    PatebenchError if there are too few samples for the pool or the test set.
+    Parameters
+    ----------
+    public : (samples,) hashes of the public samples
+    pool : number of samples in the pool
+    test : number of public samples in the test set; None for all that are not in the pool
+    rng : generator of the random numbers
+    training : (samples,) hashes of the samples with private labels, from which the pool is drawn if only labels are
+        private. If None, the pool is drawn from the public samples
+
+    Raises
+    ------
+    PatebenchError
+        If there are too few samples for the pool or the test set. A public sample that is identical to a sample in the
+        pool cannot be in the test set.
     """
     if pool < 1 or (test is not None and test < 1):
         raise PatebenchError(f"pool = {pool} and test = {test} are too small; use at least one sample for each")

@@ -62,9 +62,10 @@ def outline(
     images: ImageParameters | Mapping[str, Any] | str = _AS_THEY_ARE,
     class_names: Sequence[str] | None = None,
 ) -> Outline:
-    """Return the numbers of private and public images, the shape of an image and the number of private images' owners.
+    """Return the numbers of private and public images, the shape of an image and the number of owners, if known.
 
-    Only names and headers of the image files are read. Parameters and errors are as in `load`.
+    Owners of public images are not counted. Only names and headers of the image files are read. Parameters and errors
+    are as in `load`.
     """
     parameters = ImageParameters.read(images, "images")
     private_images, public_images, _ = _list_images(private, public, index, class_names, [])
@@ -99,7 +100,7 @@ def load(
     ArtefactError
         For an invalid file; one error names all unreadable images.
     PatebenchError
-        If `images` is invalid, or if the images are not given by either both folders or `index`.
+        If `images` is invalid. Also if a folder is missing, or if both `index` and a folder are given.
     """
     parameters, notes = ImageParameters.read(images, "images"), list[str]()
     private_images, public_images, names = _list_images(private, public, index, class_names, notes)
@@ -124,12 +125,11 @@ def load(
 def unlike_others(copies: Path, private: str | None = None, **others: str) -> Iterator[tuple[str, str, Path]]:
     """Yield two changed copies of the folder `private`, to test that public outputs do not depend on private images.
 
-    Each copy contains an additional red image: the first in an existing class folder, the second in a new one.
+    The first copy contains an additional red image in an existing class folder, the second in a new class folder.
     `patebench audit --adjacency` loads each copy and compares the public outputs with those for the original folder.
 
-    Yields tuples (kind of change, description, path of the copy). The copy is a folder of links below `copies`. If
-    `private` is None (an index lists the images), nothing is yielded. `others` are further options of `load`, which are
-    ignored.
+    Yields tuples (kind of change, description, path of the copy). Copies are folders of links below `copies`. If
+    `private` is None, because the images are listed in an index, there are no copies. `others` are ignored.
     """
     if private is None:
         return
@@ -217,8 +217,8 @@ def _list_folder(folder: Path, notes: list[str]) -> list[_Image]:
 def _check_names(folder: Path, images: Sequence[_Image]) -> None:
     """Raise ArtefactError if two of the private `images` in `folder` have the same file name.
 
-    File names determine the order of the images and their shards. If all names differ, a changed label changes neither
-    the order nor the shard of any image.
+    The file name of an image determines its position and its shard. With different file names, a changed label changes
+    neither the position nor the shard of any image.
     """
     first: dict[str, _Image] = {}
     for image in images:
@@ -342,7 +342,7 @@ def _note_copies(
     public_images: Sequence[_Image],
     public_pixels: NDArray[np.uint8],
 ) -> Iterator[str]:
-    """Yield messages on identical images within the private or public images, and on private images that are public."""
+    """Yield messages on identical images: within the private images, within the public images, and in both parts."""
     hashes = hash_samples(private_pixels), hash_samples(public_pixels)
     for part, keys in zip((private_images, public_images), hashes, strict=True):
         counts = Counter(keys.tolist())

@@ -1,10 +1,13 @@
 """Load a user's own arrays from one `.npz` file with the private samples and one with the public samples.
 
-Both files contain the samples `x` and their labels `y`. The public file may contain `class_names`; if the private file
-contains them too, they must be the same. Both files may contain `row` and `owner`. `row` is a distinct integer that
-identifies a record, even after others are added or removed. `owner` is the number of the person of each record. Images
-are uint8 (samples, height, width), (samples, height, width, channels) or (samples, channels, height, width); tables are
-numbers (samples, features).
+Each file contains the following arrays, of which only `x` and `y` are required:
+
+- `x`: samples. Images are uint8 (samples, height, width), (samples, height, width, channels) or (samples, channels,
+  height, width); tables are numbers (samples, features).
+- `y`: labels of the samples.
+- `class_names`: names of the classes. The names in the private file must equal those in the public file.
+- `row`: a distinct integer for each record, which stays the same if other records are added or removed.
+- `owner`: number of the person of each record.
 """
 
 import zipfile
@@ -31,8 +34,8 @@ Arrays = dict[str, NDArray[Any]]
 def load(root: Path, download: bool, private: str, public: str, class_names: Sequence[str] | None = None) -> Dataset:
     """Return the data set in the files `private` and `public`; relative paths start from the working directory.
 
-    If neither the argument nor the public file gives `class_names`, the classes are 0 … the largest public label, and
-    each class must have a public sample. Classes are public, so they never come from the private file. Raises
+    `class_names` are by default those in the public file. If this file contains none, the classes are 0 … the largest
+    public label, and each class must have a public sample. The private file never determines the classes. Raises
     PatebenchError for invalid files.
     """
     private_path, public_path, notes = Path(private), Path(public), list[str]()

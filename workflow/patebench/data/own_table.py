@@ -52,7 +52,7 @@ def load(
     ArtefactError
         For an invalid value; the message names the file, the record (counted from 1 after the header) and the column.
     PatebenchError
-        If the declaration is invalid, or if neither or both of `public` and `table.public_share` are given.
+        If the declaration is invalid. Also if `public` and `table.public_share` are both given or both missing.
     """
     declared = TableDeclaration.read(table, "table")
     if (public is None) == (declared.public_share is None):
@@ -86,7 +86,7 @@ def load(
 
 
 def _samples(frame: "pd.DataFrame", path: Path, declared: TableDeclaration) -> LabelledSamples:
-    """Return the records of the table `frame`, encoded as `declared`; error messages name the file `path`."""
+    """Return the records of the table `frame`, encoded by the declaration `declared`; errors name the file `path`."""
     _check_columns(path, list(map(str, frame.columns)), declared)
     encoding: list[Callable[[], Any]] = [
         partial(encode, frame, declared, path),
@@ -108,8 +108,8 @@ def _select(part: LabelledSamples, mask: NDArray[np.bool_], path: Path, role: st
 def _in_order_of_content(part: LabelledSamples) -> LabelledSamples:
     """Return the samples of `part` in an order that depends only on their content, and without their row numbers.
 
-    `part` are the public records of a file that also contains private records. If the file is sorted by label, the row
-    numbers of two public records reveal the label of a private record between these two.
+    `part` are the public records of a file that also contains private records. If the file is sorted by label, the
+    original positions of the public records leak private labels.
     """
     order = np.lexsort((part.y, hash_samples(part.x)))
     owners = None if part.owners is None else part.owners[order]
@@ -148,8 +148,7 @@ def unlike_others(copies: Path, private: str, table: str, public: str | None = N
     - "fewer records": one private record is missing or, with an owner column, all records of one owner.
     - "new values": one private record contains values that occur in no other record.
 
-    There is no copy with fewer records if the declaration `table` has a `public_share` but no owner column. Public
-    records are then selected by a hash of their positions. A missing record would change the positions of others, so ε
+    The copy with fewer records is left out if public records are selected by a hash of their positions. In this case, ε
     protects only the replacement of a record.
 
     Yields tuples (kind of change, description, path of the copy). Copies are written to the folder `copies`.
@@ -270,8 +269,8 @@ def _header(path: Path) -> list[str]:
 def expanded(declared: TableDeclaration, public: "pd.DataFrame", path: Path) -> TableDeclaration:
     """Return `declared` with each feature pattern, such as embedding_*, replaced by the matching columns of `public`.
 
-    A pattern does not match columns that are named elsewhere in the declaration. Raises ArtefactError for a pattern
-    without a match; the message names the file `path`.
+    A pattern matches only columns that the declaration does not name. Raises ArtefactError for a pattern without a
+    match; the message names the file `path`.
     """
     columns, features = list(map(str, public.columns)), dict[str, Feature]()
     unnamed = [name for name in columns if name not in (*declared.columns, *declared.drop)]
@@ -307,7 +306,10 @@ def _check_columns(path: Path, present: list[str], declared: TableDeclaration) -
 
 
 def encode(frame: "pd.DataFrame", declared: TableDeclaration, path: Path) -> NDArray[np.float32]:
-    """Return the features of each record of `frame`, encoded as `declared`: (records, encoded columns)."""
+    """Return the features of all records in `frame` as an array (records, encoded columns).
+
+    `declared` declares the encoding of each feature. Errors name the file `path`.
+    """
     parts = call_all(partial(_encode, frame[name], name, feature, path) for name, feature in declared.features.items())
     return np.concatenate(parts, axis=1, dtype=np.float32)
 

@@ -3,9 +3,9 @@
 A strategy maps `PartitionInputs` to one teacher per sample, so shards are disjoint and cover all samples. Samples that
 are also public are removed from their shards afterwards.
 
-A bound on ε holds for data sets that differ in one teacher's shard. It protects a record only if changing the record
-leaves all other shards unchanged. Every strategy therefore states the changes of the private data that alter at most
-one shard: as `protects` (values of `Change`) and as `protection` (text).
+ε protects against any change of one teacher's shard. A record is therefore protected only if changing the record leaves
+all other shards unchanged. Every strategy states which changes of the private data alter at most one shard: `protects`
+lists these changes as values of `Change`, and `protection` describes them as text.
 """
 
 import hashlib
@@ -191,8 +191,8 @@ def skew(inputs: PartitionInputs) -> Assignment:
     Raises
     ------
     PatebenchError
-        If a label has fewer samples than the shards with this main label need. Also if some samples of a label fit
-        neither into the shards with this main label nor into the other shards.
+        If a label has fewer samples than the shards with this main label need, or more samples than all shards can
+        take.
     """
     if inputs.share is None or not 0 < inputs.share <= 1:
         raise PatebenchError(f"the share {inputs.share} is invalid for the partition 'skew'; give 0 < share ≤ 1")
@@ -331,10 +331,10 @@ def _swap_conflicts(
 ) -> NDArray[Any]:
     """Swap samples between teachers such that no sample has its teacher's main label; return the teachers (samples,).
 
-    `slots` (samples,) contains the teacher of each sample before the swaps. `labels` (samples,) contains the label of
-    each sample, and `mains` (teachers,) the main label of each teacher. A sample with its teacher's main label swaps
-    teachers with a random sample of another label. The samples are those that remain after `skew` has given each shard
-    its samples of the main label.
+    The samples are those that remain after `skew` has given each shard its samples of the main label. `labels`
+    (samples,) contains their labels, and `slots` (samples,) their teachers before the swaps. `mains` (teachers,)
+    contains the main label of each teacher. A sample with its teacher's main label swaps teachers with a random sample
+    of another label.
     """
     slots = slots.copy()
     for label in np.unique(labels):
@@ -369,9 +369,10 @@ def check_filled(sizes: NDArray[np.integer], left_out: int) -> None:
 
 
 def check_disjoint(indices: NDArray[Any], offsets: NDArray[Any], samples: int, *, empty: bool = False) -> None:
-    """Raise PatebenchError if shards overlap, contain indices outside 0 … `samples` − 1 or are empty.
+    """Raise PatebenchError if shards overlap, or contain indices outside 0 … `samples` − 1.
 
-    `indices` and `offsets` describe the shards as in `pack`. If `empty` is True, some shards may be empty, but not all.
+    `indices` and `offsets` describe the shards as in `pack`. Each shard must contain a sample. If `empty` is True, one
+    shard with a sample is enough.
     """
     if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(indices):
         raise PatebenchError(

@@ -52,11 +52,11 @@ def propose(
 
     Parameters
     ----------
-    path : a CSV, TSV or Parquet file of public records, or a whole table if `public_share` is given.
+    path : a CSV, TSV or Parquet file. All records are public, unless `public_share` is given.
     label : the column to predict; by default the last column other than `owner`.
     owner : the column that identifies people; by default the first column whose name contains a word such as "patient".
-    public_share : the fraction of people whose records become public. Without an owner column, it is the fraction of
-        records that become public. All other records are not used.
+    public_share : for a file of private records, the fraction of people (without an owner column: of records) whose
+        records become public. The proposal depends only on these records.
     """
     frame = read_frame(path, MISSING)
     columns = [str(name) for name in frame.columns]
@@ -179,8 +179,8 @@ def _feature(column: "pd.Series[Any]") -> str | None:
 def _round_outwards(low: float, high: float) -> str:
     """Return two round numbers, separated by a comma, as bounds on values from `low` to `high`.
 
-    Each bound leaves a margin of at least (high − low)/10. If `low` is not negative, the lower bound is at least 0, so
-    the margin below `low` may be smaller.
+    The distance from the values to each bound is at least (high − low)/10. Only a lower bound of 0 may be nearer, so
+    that non-negative values have a non-negative bound.
     """
     margin = (high - low) / 10
     step = 10.0 ** math.floor(math.log10(high - low)) / 2

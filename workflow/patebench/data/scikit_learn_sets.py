@@ -13,7 +13,8 @@ from patebench.data.dataset import Dataset, LabelledSamples
 def _divide(name: str, x: NDArray[Any], table: Any, private: int) -> Dataset:
     """Divide the samples `x` into private and public samples: at random, but always in the same way.
 
-    `private` is the number of private samples. `table` is the data set of scikit-learn with labels and class names.
+    `private` is the number of private samples. The labels and class names are read from `table`, an object that
+    scikit-learn loaded.
     """
     order = generator(0, name, "division").permutation(len(x))
     x, y = x[order], table.target[order].astype(np.int64)

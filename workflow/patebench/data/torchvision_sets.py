@@ -22,7 +22,7 @@ TIMEOUT = 15.0
 class Files:
     """Required files of the data set `name`, in the subfolder `folder` of the data root.
 
-    `files` maps the name of each file to its MD5, or to None if the MD5 is not checked here.
+    `files` maps the name of each file to its MD5, or to None if patebench does not check the MD5.
     """
 
     name: str
@@ -75,11 +75,10 @@ class Files:
 
 
 def torchvision_datasets() -> Any:
-    """Import and return `torchvision.datasets`.
+    """Import and return `torchvision.datasets`, even if torchvision was built for CUDA but torch for the CPU.
 
-    If torchvision was built for CUDA but torch for the CPU, the import fails with "operator torchvision::nms does not
-    exist" (pytorch/vision#9085). Data sets use no compiled operator, so this function declares the two operators that
-    the import expects and tries again.
+    In this case, the import fails with "operator torchvision::nms does not exist" (pytorch/vision#9085). The function
+    then declares the missing operators, which data sets do not use, and imports again.
     """
     try:
         return importlib.import_module("torchvision.datasets")

@@ -3,12 +3,12 @@
 Each query represents a cluster of the pool. Two clusters have a nearness from 0 to 1, which is computed from public
 features (`QueryClusters.nearness`). The prior is a Markov random field (Geman & Geman 1984):
 
-    ln Pr[labels] = β Σ_{q,r} nearness(q, r)·[same label] − Σ_c (share(c) − 1/classes)² / 2(ρ/classes)² − ln Z
+    ln Pr[labels] = β Σ_{q,r} nearness(q, r)·[same label] − Σ_c (share(c) − 1/classes)² / (2 (ρ/classes)²) − ln Z
 
-The first sum is over pairs of queries q, r. It makes equal labels more probable for near clusters; β is its weight. The
-second sum is over classes c, and share(c) is the share of the pool in clusters with the label c. It makes equal class
-shares more probable, up to relative differences of about ρ. Several values of β and ρ are tried, and weighted by the
-likelihood of the table.
+The first sum, over pairs of queries q and r, makes equal labels more probable for near clusters. β is the weight of
+this sum. The second sum, over classes c, makes equal class shares more probable: share(c) is the share of the pool in
+clusters with the label c, and ρ is the typical relative difference from 1/classes. Z normalises the probabilities.
+Several values of β and ρ are tried, and weighted by the likelihood of the table.
 
 A labeling is one label for each query. Labelings, the normaliser Z and the likelihood are estimated by sequential Monte
 Carlo (Del Moral, Doucet, Jasra 2006) with a fixed seed, so results are reproducible. Derivation:
@@ -33,9 +33,9 @@ def read(log_likelihood: Array, clusters: QueryClusters) -> tuple[Integers, Arra
     """Return jointly estimated labels (queries,), and ln Pr[label | table] for each query and class (queries, classes).
 
     The prior of the labels has two parameters, β and ρ, each with several values. Pr[label | table] is a mean over all
-    pairs (β, ρ), weighted by the likelihood of the table. The labels of all queries together are the most probable ones
-    that sampling finds for the most likely pair (β, ρ). The label of a query may therefore differ from the label with
-    the largest Pr[label | table].
+    pairs (β, ρ), weighted by the likelihood of the table. The returned labels are different: they are the most probable
+    sampled labels of all queries together, for the most likely pair (β, ρ). They need not maximise Pr[label | table]
+    for each query.
 
     Parameters
     ----------
@@ -51,11 +51,11 @@ def read(log_likelihood: Array, clusters: QueryClusters) -> tuple[Integers, Arra
 
 
 class _Labelings:
-    """Weighted samples of labelings from several posteriors, one per prior, by sequential Monte Carlo.
+    """Sampled labelings with weights, from sequential Monte Carlo.
 
-    A labeling is one label for each query. A prior, also called field, has two parameters, β and ρ. The posterior of
-    each prior is represented by `_LABELINGS` labelings. The axis "labelings" of an array contains the labelings of
-    prior 0, then those of prior 1, and so on.
+    A labeling is one label for each query. Each pair of parameters (β, ρ) defines a prior, also called field. For each
+    prior, `_LABELINGS` labelings are sampled from the posterior. Arrays with the axis "labelings" contain the labelings
+    of prior 0 first, then those of prior 1, and so on.
     """
 
     def __init__(self, log_likelihood: Array, clusters: QueryClusters, rng: np.random.Generator) -> None:
@@ -83,10 +83,10 @@ class _Labelings:
         return self
 
     def log_sums(self) -> Array:
-        """Return estimates of ln Σ likelihood · unnormalised prior, summed over all possible labelings (priors,).
+        """Return, for each prior, an estimate of ln Σ likelihood · prior (priors,); the sum is over all labelings.
 
-        The estimate for a prior is ln of the mean weight of its sampled labelings. The estimates of all priors lack the
-        same additive constant.
+        The priors are not normalised. The estimate is ln of the mean weight of the sampled labelings. A constant that
+        is the same for all priors is left out.
         """
         return logsumexp(self.log_weight.reshape(-1, _LABELINGS)) - np.log(_LABELINGS)
 
@@ -102,7 +102,7 @@ class _Labelings:
         return logsumexp(conditional.reshape(*weight.shape, *self.own.shape) + weight[:, :, None, None], axis=1)
 
     def likeliest(self, field: int) -> Integers:
-        """Return the most probable labeling (queries,) among those sampled for the prior with index `field`."""
+        """Return the most probable sampled labeling (queries,) for `field`, the index of a prior."""
         log_p = self.own[np.arange(len(self.own)), self.labels].sum(axis=1) + self.on * self._log_field()
         first = field * _LABELINGS
         return self.labels[first + log_p[first : first + _LABELINGS].argmax()]

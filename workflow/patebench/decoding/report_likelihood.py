@@ -1,9 +1,9 @@
 """Compute the likelihood of the teachers' reports under a local mechanism, for each class of each query.
 
-Each teacher's channel Pr[report | vote] is public, but the relation between vote and class is unknown. All teachers are
-assumed to vote for the true class with the same probability, and for all other classes equally often. This probability
-is estimated from the reports alone by expectation maximisation, as in Dawid & Skene 1979 (*Maximum likelihood
-estimation of observer error-rates using the EM algorithm*).
+Each teacher's channel Pr[report | vote] is public, but the accuracy of the votes is unknown. It is assumed that all
+teachers have the same accuracy, and that all wrong classes get votes equally often. The accuracy is estimated from the
+reports alone by expectation maximisation, as in Dawid & Skene 1979 (*Maximum likelihood estimation of observer
+error-rates using the EM algorithm*).
 """
 
 from collections.abc import Mapping, Sequence

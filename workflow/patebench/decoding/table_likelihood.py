@@ -1,12 +1,11 @@
-"""Decode a released table of noisy counts into the probability that each class has the most votes of a query.
+"""Decode a released table of noisy counts into the probability that each class has the most votes on a query.
 
-The table is public, so decoding costs no privacy. A row can be decoded on its own. With a uniform prior over counts,
-the counts before noise are distributed like the row plus new, independent noise. The probability of a class is
-therefore Pr[class = argmax(row + new noise)].
+The table is public, so decoding costs no privacy. A row can be decoded on its own: the probability of a class is
+Pr[class = argmax(row + new noise)], for a uniform prior over counts.
 
 If queries represent clusters of a public pool, all rows can be decoded jointly: `label_field.py` gives the prior of the
-labels, and this module the likelihood of each row. The number of votes per row and its distribution over classes
-("shape") are estimated by empirical Bayes (Robbins 1956). Derivation: docs/explanation/proofs-systems.md, "Reading a
+labels, and this module the likelihood of each row. The number of votes in each row and the shares of the classes
+(`Shape`) are estimated by empirical Bayes (Robbins 1956). Derivation: docs/explanation/proofs-systems.md, "Reading a
 noisy table".
 """
 
@@ -37,7 +36,7 @@ _ITERATIONS, _GUESSED_ROWS = 20, 2.0
 
 @dataclass(frozen=True)
 class Shape:
-    """Pattern of vote counts before noise: the shares of the votes on a query that its class and other classes get.
+    """Shares of the classes in the votes on a query, before noise is added.
 
     The class of the query gets the share `own`. One other class, the rival, gets the share `rival`. Each remaining
     class gets the share `other`. All shares are 0 for a query without votes.
@@ -48,10 +47,10 @@ class Shape:
     other: float
 
     def log_density(self, table: Array, totals: Array, noise: Noise) -> Array:
-        """Return ln Pr[row of the table | class of the query] (queries, classes), if vote counts have this pattern.
+        """Return ln Pr[row of the table | class of the query] (queries, classes), if the classes have these shares.
 
         `table` (queries, classes) are the noisy counts, and `totals` (queries,) the numbers of votes on the queries.
-        Both are divided by the noise scale. Each class except that of the query is the rival with equal probability.
+        Both are divided by the noise scale. The rival may be any other class, with equal probabilities.
         """
         own, rival, other = (noise.log_density(table - share * totals[:, None]) for share in vars(self).values())
         density: Array = other.sum(axis=1, keepdims=True) + own - other
@@ -85,10 +84,9 @@ def _shapes(classes: int) -> list[Shape]:
 def _fit_shapes(log_density: Array) -> tuple[float, Array]:
     """Return ln Pr[table], and ln Pr[row of the table | class of the query] (queries, classes).
 
-    A shape is a candidate pattern of vote counts. `log_density` (shapes, queries, classes) is ln Pr[row | class,
-    shape]. EM estimates Pr[shape], the share of the queries with this shape, from the table. Pr[row | class] is the sum
-    of Pr[shape] · Pr[row | class, shape] over all shapes. Pr[row] is the mean of Pr[row | class] over all classes, and
-    Pr[table] is the product of Pr[row] over all rows.
+    `log_density` (shapes, queries, classes) is ln Pr[row | class, shape] for each candidate `Shape`. EM estimates
+    Pr[shape], the share of the queries with this shape. Both results are averages over all shapes with these weights.
+    In Pr[table], all classes are equally probable, and rows are independent.
     """
     shapes, queries, classes = log_density.shape
     rows = logsumexp(log_density) - np.log(classes)  # all classes are equally likely
@@ -119,7 +117,7 @@ def read(
     ----------
     table : (queries, classes) array of noisy counts
     facts
-        Metadata of the labels, which name the mechanism that released the table.
+        Metadata of the released labels, such as the name and the parameters of the mechanism.
     clusters
         Public facts on the clusters that the queries represent. If given, all rows are decoded jointly, even if the
         queries were selected in several rounds. If None, each row is decoded on its own.
@@ -162,12 +160,12 @@ def noise_of(facts: Mapping[str, Any]) -> Noise:
 
 
 def hidden(labels: NDArray[np.integer], log_posterior: Array) -> NDArray[np.bool_]:
-    """Return a mask (queries,) that is True for labels to leave out, as they are more likely wrong than right.
+    """Return a mask (queries,) that is True for labels that a student should not learn from.
 
     `labels` (queries,) and `log_posterior` (queries, classes) are the two results of `read`: labels, and ln Pr[class
-    had the most votes | table]. A label is sure if its probability is at least 1/2, and doubtful otherwise. Doubtful
-    labels of a class are left out if at least 3 labels of the class are sure. In a class with fewer sure labels,
-    doubtful labels help more than they harm.
+    had the most votes | table]. A label is sure if its probability is at least 1/2, and doubtful otherwise. The mask is
+    True for doubtful labels of classes with at least 3 sure labels. In other classes, doubtful labels help a student
+    more than they harm.
     """
     doubtful = np.exp(log_posterior[np.arange(len(labels)), labels]) < _HIDDEN
     sure_labels = np.bincount(labels[~doubtful], minlength=log_posterior.shape[1])

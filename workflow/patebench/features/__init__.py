@@ -166,12 +166,12 @@ class Encoder(ABC):
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the learnt parameters as arrays by name, as the file of an encoder (artefact ENCODER) stores them."""
+        """Return the learnt parameters by name, to be stored in a file."""
 
     @classmethod
     @abstractmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Create the encoder from `arrays`, read from its file; raise PatebenchError for another kind of encoder."""
+        """Create an encoder from stored `arrays`; raise PatebenchError if they belong to another kind of encoder."""
 
     def check_shape(self, x: NDArray[Any]) -> None:
         """Raise PatebenchError unless the samples `x` (samples, …) have the encoder's shape."""

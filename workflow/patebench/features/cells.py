@@ -1,11 +1,12 @@
 """Compute the votes of private records on queries from public features, without trained teachers.
 
-Each query is a sample of the public pool. Its centre is the mean of the samples that are nearer to the query than to
-any other query (`centres`). Its cell contains the samples that are nearer to its centre than to any other centre.
+Each query is a sample of the public pool. The centre of a query is the mean of the pool's samples that are nearer to
+this query than to any other query (`centres`). The cell of a query contains the samples that are nearer to the centre
+of this query than to any other centre. Centres and cells do not depend on labels.
 
-With the model `nearest-query`, a private record votes with its own label on the query of its cell, or on its several
-nearest queries. A teacher's vote on a query is the most frequent label among the teacher's records that vote on this
-query. If there are no such records, the teacher abstains. The cells do not depend on labels.
+With the model `nearest-query`, a private record votes with its own label on one query, in whose cell the record is, or
+on several nearest queries. A teacher's vote on a query is the most frequent label among the teacher's records that vote
+on this query. If there are no such records, the teacher abstains.
 
 With the model `feature-votes`, a private record votes with its own label on all queries, with one weight per query
 (`Directions`). A weight measures how similar the features of the record and of the query are. The weights on q queries
@@ -15,10 +16,8 @@ are computed in four steps:
    axes of the pool.
 2. The projection is scaled to a common length.
 3. A constant is appended, so that the number of records of each class can be computed from the sum of their weights.
-4. The q numbers are multiplied by an orthogonal matrix, which turns them into one weight per query. A record with the
-   features of a query should have a large weight on this query: the matrix maximises the sum of such weights over all
-   queries (orthogonal Procrustes problem; Schönemann 1966). Noise of equal variance in all directions is the same after
-   this rotation, so the rotation loses no information.
+4. An orthogonal matrix turns the q numbers into one weight per query. The matrix is chosen such that a record with the
+   features of a query has a large weight on this query (orthogonal Procrustes problem; Schönemann 1966).
 """
 
 from collections.abc import Iterator
@@ -64,8 +63,8 @@ def centres(features: NDArray[np.floating], queries: NDArray[np.integer]) -> Arr
 def nearest(vectors: NDArray[np.floating], centres: Array) -> NDArray[np.intp]:
     """Return the index (samples,) of the nearest of `centres` (queries × features) for each of `vectors`.
 
-    `vectors` is (samples × features). Ties go to the first centre. Coordinates are rounded to a grid on which every sum
-    is exact in any order, so the result for a vector does not depend on other vectors.
+    `vectors` is (samples × features). Ties go to the first centre. The result for a vector does not depend on other
+    vectors, because coordinates are rounded such that all sums are exact (`on_grid`).
     """
     result = np.empty(len(vectors), dtype=np.intp)
     for rows, distance in _relative_distances(vectors, centres):
@@ -85,8 +84,8 @@ def squared_distances(vectors: NDArray[np.floating], points: NDArray[np.floating
 def _relative_distances(vectors: NDArray[np.floating], points: NDArray[np.floating]) -> Iterator[tuple[slice, Array]]:
     """Yield blocks of rows of `vectors`: a slice of consecutive rows, and ‖v − p‖² − ‖v‖² for each row v and point p.
 
-    The differences are (rows, points), in squared units of the grid (`on_grid`). For each row, they order the points by
-    distance, without the time to compute ‖v‖².
+    The differences are (rows, points), in squared units of the grid (`on_grid`). For each row, the smallest difference
+    belongs to the nearest point.
     """
     points = on_grid(points)
     square = np.square(points).sum(axis=1)
@@ -109,8 +108,8 @@ def queries_voted_on(
     vectors : (samples, features) features of the records
     features : (pool, features) features of the pool
     queries : (queries,) positions of the queries in the pool
-    neighbours : number of nearest queries on which each record votes, in no particular order. If None, each record
-        votes on one query, that with the nearest centre (computed by `centres`), and the result has one column
+    neighbours : number of nearest queries on which each record votes; the result lists them in no particular order.
+        None: each record votes on one query, that with the nearest centre (see `centres`)
     """
     if neighbours is None:
         return nearest(vectors, centres(features, queries))[:, None]
@@ -143,8 +142,9 @@ def record_votes(
 ) -> NDArray[np.integer]:
     """Return the vote matrix (teachers, queries), in which each teacher votes with the labels of its records.
 
-    If several records of a teacher have the same query, the teacher votes for their most frequent label, or the lowest
-    one in a tie. A teacher without records for a query abstains. A row depends only on the records of its teacher.
+    If several records of a teacher have the same query, the teacher votes for the most frequent label of these records.
+    In a tie, the teacher votes for the lowest of the most frequent labels. A teacher without records for a query
+    abstains. The votes of a teacher depend only on the records of this teacher.
 
     Parameters
     ----------
@@ -180,8 +180,8 @@ class Directions:
     def of(cls, features: NDArray[np.floating], queries: NDArray[np.integer]) -> Self:
         """Return the map from features to the weights of votes, learnt from the pool's `features` (samples, features).
 
-        `queries` (queries,) are positions in the pool. If there are n queries, the features must have at least n − 1
-        principal axes with a variance above rounding; otherwise PatebenchError is raised.
+        `queries` (queries,) are positions in the pool. For n queries, the pool's features must have at least n − 1
+        principal axes with positive variance; otherwise, PatebenchError is raised.
         """
         grid = on_grid(features)
         mean = np.rint(grid.mean(axis=0))
@@ -213,8 +213,8 @@ class Directions:
     def along(self, vectors: NDArray[np.floating]) -> Array:
         """Return coordinates (samples, queries) of `vectors` (samples, features); `rotation` turns them into weights.
 
-        All coordinates except the last are those along `axes`, scaled to length √(1 − c²). The last coordinate is the
-        constant c = `_CONSTANT`. The length of a row is 1, or less if the vector equals `mean` up to rounding.
+        The last coordinate is the constant c = `_CONSTANT`. The others are the coordinates along `axes`, scaled to
+        length √(1 − c²), so each row has length 1. If a vector is (almost) equal to `mean`, its row is shorter.
         """
         along = np.rint((on_grid(vectors) - self.mean) @ self.axes / _GRID)
         length = np.sqrt(np.square(along).sum(axis=1, keepdims=True)) / np.sqrt(1 - _CONSTANT**2)
@@ -222,10 +222,9 @@ class Directions:
 
     @property
     def total(self) -> Array:
-        """Return the vector (queries,) that recovers the number of records of each class from their votes.
+        """Return the vector (queries,) whose inner product with the `votes` of any record is 1, up to rounding.
 
-        The inner product of this vector with the weights of any record is 1. Let `table` (queries, classes) contain,
-        for each class, the sum of the weights of the records of this class. Then `total @ table` (classes,) counts the
-        records of each class.
+        It counts records: the inner product with the sum of the votes of several records is the number of these
+        records.
         """
         return self.rotation[-1] / _GRID / _CONSTANT / _LENGTH

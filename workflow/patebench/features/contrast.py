@@ -1,11 +1,10 @@
-"""Learn contrastive features of the pool without labels: two views of a sample are similar, other samples are not.
+"""Learn features of the pool without labels, such that changed copies of the same sample have similar features.
 
-A view is a randomly changed copy of a sample. The methods are SimCLR (Chen et al. 2020, *A simple framework for
-contrastive learning of visual representations*) for images and SCARF (Bahri et al. 2022) for tables. The views of SCARF
-take some features from other samples.
+The methods are SimCLR (Chen et al. 2020, *A simple framework for contrastive learning of visual representations*) for
+images and SCARF (Bahri et al. 2022) for tables. SCARF changes a sample by taking some features from other samples.
 
 On a pool of MNIST divided into a hundred clusters, 97 % of the samples have the class of the central sample of their
-cluster. With clusters of pixels instead of these features, the share is 87 %.
+cluster. With clusters of pixels, the share is 87 %.
 """
 
 from collections.abc import Mapping
