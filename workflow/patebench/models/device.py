@@ -36,8 +36,8 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 def device() -> torch.device:
     """Return the device of this process: a GPU if the machine has one, else the CPU.
 
-    It is the first GPU that no other process has claimed, or a shared one if all are claimed. On the CPU, this function
-    also calls `keep_freed_memory`.
+    The result is the first GPU that no other process has claimed. If all GPUs are claimed, this process shares one. If
+    the result is the CPU, allocation of memory is also made faster (see `keep_freed_memory`).
     """
     if not torch.cuda.is_available():
         keep_freed_memory()
@@ -92,10 +92,10 @@ def release() -> None:
 
 
 def keep_freed_memory() -> None:
-    """Make glibc keep freed memory for the next batch instead of returning it to the kernel.
+    """Make glibc reuse freed memory instead of returning the memory to the kernel.
 
-    The kernel fills memory with zeros before it provides the memory again. For a small network, this filling takes a
-    third of the time of a prediction. On systems without glibc, this function does nothing.
+    Predictions of small networks then take a third less time, because the kernel fills all memory that it provides with
+    zeros. On systems without glibc, this function does nothing.
     """
     change = getattr(ctypes.CDLL(None), "mallopt", None)
     if change is not None:

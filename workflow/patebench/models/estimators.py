@@ -122,8 +122,8 @@ class LinearHead:
         """Return the mean squared leave-one-out error of ridge regression with this `penalty`.
 
         `targets` (samples, classes) are centred one-hot labels. `variance` (samples,) and `axes` (samples, samples) are
-        the eigenvalues and eigenvectors of the centred samples' inner products. `projected` (samples, classes) is axesᵀ
-        · targets.
+        the eigenvalues and eigenvectors of X·Xᵀ, where X are the centred samples. `projected` (samples, classes) is
+        axesᵀ·targets.
         """
         kept = variance / (variance + penalty)
         leverage = np.square(axes) @ kept + 1 / len(targets)  # the fitted mean is one parameter

@@ -112,11 +112,14 @@ class Network:
 
     @torch.inference_mode()
     def hints(self, x: NDArray[Any], layer: str) -> NDArray[np.float32]:
-        """Return hints (samples, features): the outputs of the hidden `layer` for samples `x`, as in `hint_layers`."""
+        """Return the hints of a hidden `layer` for samples `x`, flattened to (samples, features); see `hint_layers`."""
         return self._outputs(hint_layers(self.net, layer), x, _PREDICT_BATCH)
 
     def _outputs(self, net: nn.Module, x: NDArray[Any], batch: int) -> NDArray[np.float32]:
-        """Return the outputs (samples, numbers) of `net` for samples `x`, computed in batches of `batch` samples."""
+        """Return the outputs of `net` for samples `x`, flattened to (samples, features).
+
+        `batch` is the number of samples that are computed at once.
+        """
         net.eval()
         batches = torch.from_numpy(x).split(batch)  # type: ignore[no-untyped-call]
         with autocast(self.device, self.compute_dtype):
@@ -183,7 +186,10 @@ class Fitting:
 
 
 def device_facts(device: torch.device, compute_dtype: torch.dtype) -> dict[str, str]:
-    """Return the device type and compute dtype as text, to be recorded because both change predictions by rounding."""
+    """Return {"device": device type, "precision": name of the dtype}, such as "cuda" and "bfloat16", for records.
+
+    Device and dtype are recorded because their rounding influences predictions.
+    """
     return {"device": device.type, "precision": str(compute_dtype).removeprefix("torch.")}
 
 
@@ -214,10 +220,10 @@ def steps(samples: int, recipe: Recipe) -> int:
 
 
 def shuffle(samples: int, recipe: Recipe, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return a random order (samples,) of the samples in one epoch, and random numbers (samples, numbers).
+    """Return the random order of the samples in one epoch, and the random numbers for their augmentation.
 
-    Row i of the random numbers is for the augmentation of the i-th sample in this order (see `augment.draw`). If the
-    recipe does not augment samples, the random numbers are (samples, 0).
+    The order (samples,) contains positions of samples. Row i of the random numbers (samples, numbers) augments the i-th
+    sample in this order (see `augment.draw`). Without augmentation in `recipe`, the rows are empty.
     """
     order = torch.randperm(samples, generator=rng)
     return order, draw(samples, recipe, rng) if recipe.augments else torch.empty(samples, 0)

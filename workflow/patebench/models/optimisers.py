@@ -36,9 +36,9 @@ def ema_copy(net: nn.Module) -> nn.Module:
 
 @torch.no_grad()
 def ema_update(ema: nn.Module, net: nn.Module, step: int, decay: float) -> None:
-    """Update the averaged weights in `ema` by the weights of `net`, and copy the buffers (running statistics) of `net`.
+    """Update the averaged weights of the network `ema` by the current weights of `net`.
 
-    See `ema_update_tensors` for `step` and `decay`.
+    The buffers of `net` (running statistics) are copied to `ema`. See `ema_update_tensors` for `step` and `decay`.
     """
     ema_update_tensors(ema.parameters(), net.parameters(), step, decay)
     for averaged, current in zip(ema.buffers(), net.buffers(), strict=True):
@@ -49,8 +49,8 @@ def ema_update(ema: nn.Module, net: nn.Module, step: int, decay: float) -> None:
 def ema_update_tensors(ema: Iterable[Tensor], weights: Iterable[Tensor], step: int, decay: float) -> None:
     """Set `ema` to d · ema + (1 − d) · `weights` for each pair of tensors; d = min(`decay`, (1 + step)/(10 + step)).
 
-    `step` is the number of the last training step, from 1. As in TensorFlow's `ExponentialMovingAverage`, d is small in
-    the first steps, so the average soon forgets the initial weights.
+    `step` is the number of the current training step, counted from 1. As in TensorFlow's `ExponentialMovingAverage`, d
+    is small in the first steps, so the average soon forgets the initial weights.
     """
     share = 1 - min(decay, (1 + step) / (10 + step))
     torch._foreach_lerp_(cast(list[Tensor], list(ema)), list(weights), share)

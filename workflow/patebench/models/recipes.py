@@ -10,13 +10,13 @@ class Recipe:
     Parameters
     ----------
     optimiser : "sgd" or "adamw"
-    learning_rate : learning rate, or its maximum with a one-cycle schedule
+    learning_rate : constant learning rate, or maximum of the learning rate in a one-cycle schedule
     batch : number of samples per step
     epochs : number of passes over the training samples
     schedule : "constant", or "one-cycle" (warm up to `learning_rate`, then anneal to zero)
     weight_decay : coefficient of the weight decay
     label_smoothing : share of the target probability that is divided equally among all classes
-    ema : decay of the exponential moving average of the weights, used for prediction; None to predict with the last
+    ema : decay of the exponential moving average of the weights. Predictions use the averaged weights; None: the last
         weights
     rotation, shear : largest angles of the random affine map of an image, in degrees
     scale, shift : largest change of the image's size, and largest shift, as fractions

@@ -6,8 +6,8 @@ same shard with the same seed.
 
 The result of a network does not depend on the shards of other networks, not even in the last digit. The shapes of
 arrays can influence rounding, so every batch is padded to the recipe's batch size. The padding repeats a sample of the
-same network, and the loss does not include it. If the numbers of one network become infinite, other networks stay the
-same (`_Finite`).
+same network, and the loss does not include the padding. Infinite numbers in one network do not influence other networks
+(`_Finite`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -60,8 +60,7 @@ class Stack:
     shards : samples and labels of each network. ValueError is raised unless all networks have the same number of
         training steps
     seeds : seed of each network
-    shown : positions of the networks for which the methods return results; None for all. The shards of all other
-        networks may be dummies
+    shown : positions of the networks whose results the methods return; None for all networks
     """
 
     def __init__(
@@ -113,10 +112,10 @@ class Stack:
 
     @torch.inference_mode()
     def _for_all(self, x: NDArray[Any], net: nn.Module, reduce: Callable[[Tensor], Tensor]) -> NDArray[Any]:
-        """Apply `reduce` to the outputs of `net` in each batch of samples `x`; return results (networks, samples, …).
+        """Apply `reduce` to the outputs of all networks in each batch of samples `x`; return (networks, samples, …).
 
-        `net` is the networks' common architecture or its first layers. Its outputs are (networks, batch, …). Only
-        results of the networks `shown` are returned.
+        `reduce` gets outputs (networks, batch, …). `net` is the common architecture of the networks, or the first
+        layers of this architecture. Only results of the networks in `shown` are returned.
         """
         net.eval()
         batches = [reduce(self._outputs(net, batch)).cpu() for batch in self._batches_of(x)]
@@ -173,7 +172,10 @@ class Stack:
 
 
 def _stacked(template: Network, shape: tuple[int, ...], seeds: Sequence[int]) -> tuple[nn.Module, dict[str, Tensor]]:
-    """Return a network built by `template`, and the initial weights of all networks by name: {name: (networks, …)}."""
+    """Return one network built by `template`, and the initial weights of all networks, one network per seed in `seeds`.
+
+    The weights are a dict from the name of a parameter to a tensor (networks, …). `shape` is the shape of a sample.
+    """
     weights: dict[str, Tensor] = {}
     # Networks are built one after another, to save memory.
     for position, seed in enumerate(seeds):
@@ -195,9 +197,9 @@ def _stacked(template: Network, shape: tuple[int, ...], seeds: Sequence[int]) ->
 
 
 class _Finite(torch.autograd.Function):
-    """Function `apply(x, backward)` that returns `x` and replaces NaN and ∞ by finite numbers in one direction only.
+    """Identity function `apply(x, backward)` that replaces NaN and ∞ by finite numbers.
 
-    If `backward` is False, they are replaced in the result. If `backward` is True, they are replaced in the gradient.
+    The numbers are replaced in the result if `backward` is False, and in the gradient if `backward` is True.
     """
 
     generate_vmap_rule = True

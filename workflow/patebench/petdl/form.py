@@ -122,8 +122,8 @@ class Form(ABC):
         with a one-cycle learning rate. `after_epoch` is called after each epoch of distillation, with the number of
         these epochs so far.
 
-        `seed` determines batches and augmentation. `seed` and the number `noises` together determine the noise. So
-        trainings with another value of `noises` have the same batches, but different noise.
+        `seed` determines batches, augmentation and noise. `noises` is a second seed, of the noise only: trainings with
+        different `noises` have the same batches, but different noise.
         """
         hint, distil = self.gradients(student, knowledge, settings, _generator(seed, "noise", noises))
         stages = (
@@ -160,10 +160,12 @@ class Form(ABC):
     def settled(self, options: Mapping[str, Any], samples: int, hints: bool) -> Settings:
         """Return complete settings: those in `options` that are not None, and the form's defaults for the others.
 
-        `samples` is the size of the pool, and `hints` is True if the teachers' hints are available; without them, the
-        default is no hint learning. If `options` contain a target `epsilon` with its `delta`, `noise` is the least
-        noise that reaches it. Raises PatebenchError for more samples than the pool contains, if `options` request hint
-        learning without hints, or if no noise reaches the target.
+        `samples` is the size of the pool. `hints` is True if the teachers' hints are available; otherwise, the default
+        is no hint learning. If `options` contain a target `epsilon` and its `delta`, the setting `noise` is the least
+        noise that reaches the target.
+
+        Raises PatebenchError in three cases: `options` request more samples than the pool contains; they request hint
+        learning although `hints` is False; no noise reaches the target.
         """
         names = {field.name for field in fields(Settings)}
         chosen = {name: value for name, value in options.items() if name in names and value is not None}

@@ -1,9 +1,9 @@
 """PET-DL with noisy gradients: clip each teacher's gradient, and add noise to their sum before the student's step.
 
-Each of n teachers has a loss between the student's outputs and its own outputs for a public batch. It contributes the
-gradient of this loss with respect to the student's weights, clipped to the norm S. Gaussian noise of standard deviation
-zS is added to every entry of the sum, which is then divided by n. A step is one release of the kind `Summand.VECTOR`.
-It is (2/z)-GDP for any outcome of the earlier steps.
+For each of n teachers, a loss compares the outputs of the student with the outputs of the teacher on a public batch.
+The teacher contributes the gradient of this loss with respect to the student's weights, clipped to the norm S. Gaussian
+noise of standard deviation zS is added to every entry of the sum, which is then divided by n. Each step is one release
+of the kind `Summand.VECTOR`, and is (2/z)-GDP for any outcome of the earlier steps.
 
 The samples are public and all teachers take part in every step, so there is no subsampling that would reduce the cost.
 If `weighted`, a teacher's gradient is multiplied by the teacher's own confidence. These weights are not normalised by

@@ -1,10 +1,11 @@
 """PET-DL with noisy outputs: release a noisy sum of the teachers' outputs per public sample, then train on the sums.
 
-For every sample, each teacher's softened output, a vector without negative entries, is clipped to the norm S. The sum
-over teachers gets Gaussian noise of standard deviation zS. Hints are clipped to another norm, `hint_clip`, and get
-noise in proportion to it. Each sample is one release of the kind `Summand.NON_NEGATIVE` and, with hints, one of the
-kind `Summand.VECTOR`. M samples together are μ-GDP with μ = √(2M)/z without hints and √(6M)/z with hints. Training uses
-only these releases, so further epochs cost nothing. If `weighted`, a teacher's output is multiplied by its confidence.
+For every sample, each teacher's softened output, a vector without negative entries, is clipped to the norm S. Gaussian
+noise of standard deviation zS is added to the sum over teachers. This is one release of the kind
+`Summand.NON_NEGATIVE`. If the student also learns hints, a second sum of the kind `Summand.VECTOR` is released per
+sample: hints are clipped to the norm `hint_clip`, and the noise has z times this norm. All releases for M samples
+together are μ-GDP, with μ = √(2M)/z without hints and μ = √(6M)/z with hints. Training uses only these releases, so
+further epochs cost nothing. If `weighted`, a teacher's output is multiplied by the teacher's confidence.
 
 At a small ε, fewer samples (`samples`) and no hints (`hint_epochs: 0`) give better students.
 """
@@ -20,7 +21,7 @@ from patebench.petdl.student import Knowledge, PetdlStudent
 
 
 class NoisyKnowledge(Form):
-    """Form that releases, per sample, noisy sums of the teachers' clipped outputs and, if used, of their hints."""
+    """Form that releases, per sample, a noisy sum of the teachers' clipped outputs, and one of the hints if needed."""
 
     defaults = Settings(noise=20.0, hint_epochs=0, distillation_epochs=100, batch=64)
     kind = Kind.WORST_CASE
@@ -74,10 +75,9 @@ class NoisyKnowledge(Form):
 
 
 def nearest_distribution(vectors: Tensor) -> Tensor:
-    """Return the probability distribution with the smallest Euclidean distance to each of `vectors` (…, classes).
+    """Return `vectors` (…, classes) with each vector replaced by the nearest probability distribution (Euclidean).
 
-    The same number is subtracted from all entries of a vector, and negative results are set to 0 (Held, Wolfe, Crowder
-    1974).
+    A number is subtracted from all entries of a vector, and negative results are set to 0 (Held, Wolfe, Crowder 1974).
     """
     ordered = vectors.sort(dim=-1, descending=True).values
     counts = torch.arange(1, vectors.shape[-1] + 1, device=vectors.device)

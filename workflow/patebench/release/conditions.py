@@ -15,14 +15,15 @@ from patebench.mechanisms.base import Answering, Mechanism
 
 
 def check_size_of_delta(mode: Mode, teachers: int | None, *deltas: float | None, votes: Artefact | None = None) -> None:
-    """Check that each of `deltas` is below 1/`teachers`, and below 1/records for the number of private records.
+    """Check that each of `deltas` is below 1/`teachers`, and below 1/n for n private records.
 
-    In release mode, a δ of at least 1/`teachers` raises PatebenchError. In seeded mode (labels for experiments only),
-    it prints a warning.
+    A δ that is too large raises PatebenchError. In three cases, only a warning is printed:
 
-    The number of records is in the metadata of `votes`, a file of kind VOTES or CHUNK. This number is public if the
-    partition protects only against a replaced record; otherwise, it is private. For a public number, a δ of at least
-    1/records raises PatebenchError in release mode. In all other cases, it prints a warning.
+    - `mode` is not a release: the noise comes from a seed;
+    - δ is too large only for n, and n is private. n is public only if ε protects against replaced records alone;
+    - `teachers` is None, and n is private or unknown.
+
+    The number n is read from the metadata of `votes`, a file of kind VOTES or CHUNK.
     """
     facts = votes.meta if votes else {}
     records = facts.get("samples")
@@ -40,13 +41,13 @@ def check_size_of_delta(mode: Mode, teachers: int | None, *deltas: float | None,
 def reason_unreleasable(source: Artefact) -> str | None:
     """Return the reason why a release from `source` is forbidden; None if it is allowed.
 
-    `source` is a file of votes (kind VOTES or CHUNK) or of labels (LABELS). The partition of the records into shards
-    forbids a release in two cases:
+    `source` is a file of votes (kind VOTES or CHUNK) or of labels (LABELS). A release is forbidden in two cases, which
+    depend on the partition of the private records into shards:
 
-    - it protects only the labels of records;
-    - it protects nobody, because one changed record may alter several shards.
+    - ε would protect only the labels of records;
+    - ε would protect no record, because one changed record may alter several shards.
 
-    A release without a partition, as from imported votes, is allowed: its ε protects the votes of one teacher.
+    Imported votes without a partition may be released: ε then protects the votes of one teacher.
     """
     protects = source.meta.get("protects")
     if protects == [Change.LABEL]:
@@ -58,10 +59,10 @@ def reason_unreleasable(source: Artefact) -> str | None:
 
 
 def check_protects(source: Artefact, mode: Mode) -> None:
-    """Raise ArtefactError if `mode` is a release, and the partition of the records in `source` forbids a release.
+    """Raise ArtefactError if `mode` is a release and ε would not protect whole private records.
 
-    A partition forbids a release in two cases: it protects only the labels of records, or it protects nobody because
-    one changed record may alter several shards.
+    This depends on the partition of the records into shards, which is stored in the file `source`. See
+    `reason_unreleasable`.
     """
     if mode is Mode.RELEASE and (fault := reason_unreleasable(source)):
         if source.meta["protects"]:
@@ -72,11 +73,11 @@ def check_protects(source: Artefact, mode: Mode) -> None:
 
 
 def table_facts(mechanism: Mechanism, source: Artefact) -> dict[str, Any]:
-    """Return the metadata on votes that labels store together with a released table of noisy counts.
+    """Return metadata on the votes, to be stored with a released table of noisy counts.
 
-    The metadata (`VOTING_FACTS`) are the number of queries on which each record votes, and True if votes have weights.
-    Students that learn from the whole table need them. They are copied from `source`, a file of votes or of an
-    aggregator's sum in secure aggregation. The result is empty if `mechanism` releases no table.
+    The result is copied from `source`, a file of votes or of an aggregator's sum in secure aggregation. `neighbours` is
+    the number of queries on which each record votes, and `weighted` is True if votes have weights. The result is empty
+    if `mechanism` releases no table, or if `source` does not contain these entries.
     """
     names = VOTING_FACTS if mechanism.answering is Answering.AS_TABLE else ()
     return {name: source.meta[name] for name in names if name in source.meta}

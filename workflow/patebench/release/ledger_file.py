@@ -1,9 +1,9 @@
 """Keep the ledger of releases: one file per private data set, in which every draw is entered before it is made.
 
-A ledger identifies its data by a digest and by the name that the user gives to the data. The digest is of the private
-records or, for imported votes without records, of the vote counts. If the records or counts change, the digest changes
-too, and only the name identifies the data. The ledger is as private as the data. It does not contain draws that were
-entered in another folder.
+A ledger identifies its data by the name that the user gives to the data, and by a digest of the private records. For
+imported votes without records, the digest is of the vote counts. If the data change, the digest changes too, and only
+the name still identifies the data. The ledger is as private as the data. A ledger does not count draws that were
+entered in the ledgers of another folder.
 """
 
 import logging
@@ -79,8 +79,7 @@ class Place:
 
     Parameters
     ----------
-    folder : folder of the ledgers; None if the noise comes from a seed: such labels are not a release, so they are not
-        entered
+    folder : folder of the ledgers; None if the noise comes from a seed. Draws from a seed are not entered in a ledger
     limit : (ε, δ) limit of all draws from the private data together
     private : name of the private data
     """
@@ -148,10 +147,10 @@ class Place:
         return [entry.key]
 
     def check_same_shards(self, source: Artefact, earlier: Artefact) -> None:
-        """Raise ArtefactError unless `source` (VOTES) and `earlier` (LABELS of earlier rounds) have the same partition.
+        """Check that a new round of labels uses the same shards as the earlier rounds, as the ε of all rounds requires.
 
-        The ε of all rounds together bounds the effect of changing one shard, so all rounds must use the same shards.
-        The ledger must also contain the earlier rounds, otherwise ArtefactError is raised.
+        `source` (kind VOTES) contains the votes of the new round, and `earlier` (kind LABELS) the labels of the earlier
+        rounds. Raises ArtefactError if the shards differ, or if the ledger lacks an earlier round.
         """
         if self.folder is None:
             return
@@ -179,8 +178,8 @@ class Place:
 def records_of(source: Artefact) -> str:
     """Return a digest that identifies the private data of the file `source` (VOTES, a CHUNK or a table of votes).
 
-    It is the first available of the digests of the private records, of the partition into shards, and of the counts of
-    the votes.
+    The digest is of the private records or, if it is not available, of the partition into shards. If neither is
+    available, the digest is of the vote counts.
     """
     known = source.meta.get("records") or source.meta["partition"]
     return str(known or digest_counts(counts(source["votes"], int(source.meta["classes"]), abstentions=True)))
@@ -194,8 +193,8 @@ def shards_of(source: Artefact) -> str:
 def changes_of(source: Artefact) -> tuple[str, ...]:
     """Return the changes of the private data against which ε protects, such as ("replace",) for one replaced record.
 
-    They are the names (`Change`) that the file `source` stores for its partition into shards. Without a partition, the
-    result is ().
+    The result is read from the file `source` and contains names of `Change`. If the votes come without a partition of
+    records into shards, the result is ().
     """
     return tuple(map(str, source.meta.get("protects") or ()))
 
@@ -222,7 +221,7 @@ class Ledger:
         return [entry.spent for entry in self.entries]
 
     def has_name(self, private: str | None) -> bool:
-        """Return True if the ledger's data has a name and it equals `private`, ignoring case."""
+        """Return True if the user named the ledger's data, and this name equals `private` except for case."""
         return private is not None and self.private is not None and self.private.casefold() == private.casefold()
 
     @classmethod
@@ -267,7 +266,7 @@ class Ledger:
 
     @classmethod
     def read_all(cls, folder: Path) -> list["Ledger"]:
-        """Read all ledgers in `folder`, in the order of their file names; the suffix may be in capitals."""
+        """Read all ledgers (`.json` or `.JSON`) in `folder`, in the order of their file names."""
         return [cls.read(path) for path in sorted(folder.glob("*.[jJ][sS][oO][nN]"))]
 
     @classmethod
@@ -419,11 +418,11 @@ def name_ledger(path: Path, private: str) -> None:
 
 
 def _check_other_ledgers(folder: Path, limit: LedgerParameters | None, private: str | None) -> None:
-    """Forbid the first draw from a data set without a `limit` if an existing ledger may be of the same data.
+    """Forbid the first draw from a data set without an ε `limit` if an existing ledger may be of the same data.
 
-    A ledger in `folder` may be of the same data if its data has no name, or if `private`, the name of the draw's data,
-    is None. If there is such a ledger and `limit` is None, ArtefactError is raised. If the draw is allowed and `folder`
-    contains any ledger, a warning is printed.
+    `private` is the name of the data of the draw, or None. Only data with different names are certainly different data.
+    So without a limit, ArtefactError is raised in two cases: a ledger in `folder` has no name; `private` is None and
+    `folder` contains a ledger. If `folder` contains ledgers and the draw is allowed, a warning is printed.
     """
     ledgers = Ledger.read_all(folder) if folder.exists() else []
     # Two ledgers with different names are of different data.

@@ -76,10 +76,10 @@ def setup(tables: Tables) -> str:
 
 
 def _best_students(students: pd.DataFrame) -> Iterator[str]:
-    """Yield, for each data set, sentences on the accuracy, ε and setting of its best student (see `most_accurate`).
+    """Yield sentences on the accuracy, ε and setting of the best student on each data set (see `most_accurate`).
 
-    Splits in which ε protects whole records come first. Splits in which ε protects only labels follow, with sentences
-    of their own. Each of these two groups covers at most `_MOST` data sets.
+    Students whose ε protects whole records come first, for at most `_MOST` data sets. Students whose ε protects only
+    labels follow, again for at most `_MOST` data sets.
     """
     students = students[students["accuracy_mean"].notna()]
     labels_only = [protects_labels(row.get("setting", "")) for row in students.to_dict("records")]
@@ -195,7 +195,7 @@ def _papers(papers: pd.DataFrame, verdicts: pd.DataFrame | None) -> Iterator[str
 
 
 def _proofs(audit: pd.DataFrame) -> Iterator[str]:
-    """Yield a sentence on how many proven bounds on ε were tested by audits, and how many of these were contradicted.
+    """Yield a sentence that counts the proven bounds on ε that audits tested, and those that audits contradicted.
 
     If the code of a mechanism does not match its specification, a second sentence names the mechanism.
     """
@@ -246,8 +246,8 @@ def _by_dataset(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 def _selection(row: Mapping[Any, Any]) -> str:
     """Return " after a selection by private labels" if `row["selected"]` is True, otherwise "".
 
-    The text ends a sentence on ε. The value is True if private labels decided which records the data set contains
-    (option `long_tail`); ε does not cover this decision.
+    `row["selected"]` is True if private labels decided which records the data set contains (option `long_tail`). ε does
+    not cover this decision, so sentences on ε end with this text.
     """
     return " after a selection by private labels" if row["selected"] else ""
 

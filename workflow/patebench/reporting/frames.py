@@ -187,15 +187,15 @@ class Records:
     audits: "pd.DataFrame"
 
     def of_whole_records(self) -> "Records":
-        """Return the records without the splits of data sets in which ε protects only the label of a record."""
+        """Return the records without splits in which ε protects only the labels of private records."""
         split = {name: frame for name, frame in vars(self).items() if "setting" in frame}
         kept = {name: frame[~frame["setting"].map(protects_labels).astype(bool)] for name, frame in split.items()}
         return replace(self, **kept)
 
     def of_whole_pool(self) -> "Records":
-        """Return the records without label sets whose queries were selected in rounds.
+        """Return the records without label sets whose queries were selected from the pool in rounds.
 
-        The bounds and students of the removed label sets are removed too.
+        The bounds and students of these label sets are left out too.
         """
         whole = {name: frame[frame["rounds"] == ""] for name, frame in vars(self).items() if "rounds" in frame}
         return replace(self, **whole)
@@ -271,9 +271,9 @@ def mean_recall(recalls: Iterable[Mapping[str, float | None] | None]) -> "Settin
 
 
 def deviation(values: Any) -> Any:
-    """Return the sample standard deviation of `values`, a pandas column, which may be grouped.
+    """Return the sample standard deviation of `values`, a pandas column or a column grouped by pandas' `groupby`.
 
-    It is NaN for a single value, and 0 if the values differ only by rounding.
+    The deviation of a single value is NaN. If the values differ only by rounding, the deviation is 0.
     """
     std = values.std(ddof=1)
     return std * (std > ROUNDING * abs(values.mean()))

@@ -63,16 +63,16 @@ def outcomes(records: Records) -> pd.DataFrame:
 
     Returns
     -------
-    Frame with the columns `STUDENT`, `delta` and those below. A name with * stands for the columns `<name>_mean` and
-    `<name>_std`, the mean and standard deviation over the seeds.
+    Frame with `delta`, the columns that identify a student setting (listed in `STUDENT`), and the columns below. A name
+    with * stands for the columns `<name>_mean` and `<name>_std`, the mean and standard deviation over the seeds.
 
     seeds : number of seeds.
     answered* : number of answered queries.
     label_accuracy*, accuracy* : accuracy of the released labels, and of the student on the test set.
     baseline_accuracy* : accuracy of the best model without privacy.
-    worst_case_epsilon* : ε of the labels from which the student learns, by the tightest accountant.
-    data_dependent_epsilon* : ε of these labels by the accountant of the mechanism's paper or, if this accountant is
-        unknown, by the tightest one.
+    worst_case_epsilon* : worst-case ε of the labels from which the student learns, by the tightest accountant.
+    data_dependent_epsilon* : data-dependent ε of the same labels, by the accountant of the mechanism's paper or, if
+        there is none, by the tightest accountant.
     worst_case_accountant, data_dependent_accountant : names of the accountants of these two ε.
     adjacency : what differs between neighbouring data sets, such as the shard of one teacher.
     add_or_remove : smallest worst-case ε if the votes of a teacher are added or removed.
@@ -82,9 +82,8 @@ def outcomes(records: Records) -> pd.DataFrame:
     votes_beyond_cap : number of votes that a record casts beyond the maximum that the mechanism counts; the largest
         over the seeds, and missing in older records.
     largest_class*, balanced_accuracy*, recall_mean : share of the largest class in the test set, and balanced accuracy
-        and recall by class of the student (columns of `BESIDE_ACCURACY`).
-    label_largest_class*, label_balanced_accuracy*, label_recall_mean : the same for the released labels (columns of
-        `BESIDE_LABELS`).
+        and recall by class of the student.
+    label_largest_class*, label_balanced_accuracy*, label_recall_mean : the same for the released labels.
     """
     further = {"uncovered": ("uncovered", _uncovered), "private_records": ("private_records", "min")}
     further |= {"votes_beyond_cap": ("votes_beyond_cap", "max")}
@@ -112,12 +111,14 @@ def _uncovered(names_by_seed: "pd.Series[Any]") -> str:
 
 
 def private_models(records: Records) -> pd.DataFrame:
-    """Return one row per private model and bound on its ε, with ε and accuracy over the seeds; sorted.
+    """Return one row per private model and bound on its ε, with ε and accuracy over the seeds.
+
+    Rows are sorted by setting. Missing values are NaN.
 
     Returns
     -------
-    Frame with the columns `PRIVATE_MODEL` and those below. A name with * stands for the columns `<name>_mean` and
-    `<name>_std`, the mean and standard deviation over the seeds. Missing values are NaN.
+    Frame with the columns that identify a model and a bound (listed in `PRIVATE_MODEL`), and the columns below. A name
+    with * stands for the columns `<name>_mean` and `<name>_std`, the mean and standard deviation over the seeds.
 
     seeds : number of seeds.
     epsilon* : the bound on ε.
@@ -126,8 +127,9 @@ def private_models(records: Records) -> pd.DataFrame:
     answered*, label_accuracy* : number and accuracy of released labels, for models that are trained on such labels.
     accuracy* : accuracy on the test set.
     baseline_accuracy* : accuracy of the best model without privacy.
-    BESIDE_ACCURACY, BESIDE_LABELS : share of the largest class*, balanced accuracy* and recall by class (mean only),
-        for the model and for the labels.
+    largest_class*, balanced_accuracy*, recall_mean : share of the largest class in the test set, and balanced accuracy
+        and recall by class of the model.
+    label_largest_class*, label_balanced_accuracy*, label_recall_mean : the same for the released labels.
     """
     frame = over_seeds(records.private_models, PRIVATE_MODEL, ["epsilon", "add_or_remove", "seconds", *_MEASURED])
     return sort_rows(_beside_baseline(frame, records), PRIVATE_MODEL)
@@ -170,13 +172,16 @@ def protects_added_record(model: str, partition: object, single: bool) -> bool:
 
 
 def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
-    """Return how a student uses unlabelled public samples, and their number, such as ("features, queries", 9000).
+    """Return the uses of unlabelled public samples for a student, and the number of samples used.
 
-    The text lists the uses. "features": features of the pool determine votes, clusters or the selection of queries.
-    "queries": teachers label samples. "student": the student learns from unlabelled samples. The number of samples is
-    the size of the pool if the text contains "features" or "student", and otherwise the number of queries.
+    An example is ("features, queries", 9000). The text lists up to three uses:
 
-    `student` is a row of `Records.students`, or of another frame with its columns.
+    - "features": features of the pool determine votes, clusters or the selection of queries;
+    - "queries": public samples are labelled by the teachers;
+    - "student": the student learns from unlabelled samples.
+
+    The number is the number of queries if "queries" is the only use, and otherwise the size of the pool. `student` is a
+    row of `Records.students`, or of another frame with the same columns.
     """
     strategy, method = student["strategy"], student["method"]
     features = (
@@ -190,14 +195,13 @@ def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
 
 
 def data_seen(row: Mapping[Any, Any], uses: object) -> str:
-    """Return, as text, the public data besides the pool on which a method's encoders were trained; "none" without any.
+    """Return the public data, other than the pool, on which a method's encoders were trained, as text, or "none".
 
-    The text combines two columns of `row`:
+    The result joins two columns of `row`:
 
-    - `features_data`: training data of the encoder that computed the samples, if the samples of the data set are
-      features;
-    - `encoder_data`: training data of the encoder that computes features of the pool. This column is ignored if the
-      method uses no features of the pool, that is, if `uses` (a text from `public_use`) does not contain "features".
+    - `features_data`: training data of the encoder that made the data set, if the data set consists of features;
+    - `encoder_data`: training data of the encoder that computes features of the pool. This column counts only if the
+      method uses features of the pool. `uses`, a text from `public_use`, then contains "features".
     """
     encoder = row["encoder_data"] if "features" in str(uses) else ""
     return "; ".join(dict.fromkeys(filter(None, (row["features_data"], encoder)))) or "none"
@@ -244,8 +248,8 @@ def frontier(students: pd.DataFrame) -> "pd.Series[bool]":
 def best_learners(baselines: pd.DataFrame, by: list[str], name: str) -> pd.DataFrame:
     """Return the accuracy of the best learner in `baselines`, for each combination of the columns `by`.
 
-    The best learner has the largest mean accuracy over the seeds. The columns `<name>_mean` and `<name>_std` are mean
-    and standard deviation over the seeds.
+    The best learner has the largest mean accuracy over the seeds. The result contains the columns `by`, and mean and
+    standard deviation of this accuracy over the seeds in columns called `<name>_mean` and `<name>_std`.
     """
     learners = over_seeds(baselines, [*by, "learner"], ["accuracy"])
     best = learners.sort_values(["accuracy_mean", "learner"], ascending=[False, True]).drop_duplicates(by)
@@ -276,11 +280,11 @@ def compared_bounds(records: Records) -> pd.DataFrame:
 
     Returns
     -------
-    Frame with the columns of `Records.bounds` and these; a value is NaN if there is no such bound.
+    Frame with the columns of `Records.bounds` and two further columns, which are NaN without a bound of their kind:
 
     worst_case_epsilon : smallest worst-case ε.
     exact_epsilon : smallest data-dependent ε whose accountant computes the divergence for the teachers' votes exactly,
-        instead of bounding it.
+        instead of bounding the divergence.
     """
     by = [*SUBJECT, "seed"]
     records = records.of_whole_pool()

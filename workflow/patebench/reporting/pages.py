@@ -1,6 +1,6 @@
 """Render the report: one HTML page with the figures, the tables and the manifest of a run.
 
-The page loads no other file. It links to files with the same figures and tables in other formats, next to the page.
+The page is complete in itself. Links lead to the same figures and tables in other formats, stored next to the page.
 """
 
 import html

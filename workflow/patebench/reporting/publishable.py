@@ -76,8 +76,8 @@ class Release:
     protection : unit that ε protects in addition to one teacher's shard, as text; None for the shard alone.
     pool : metadata of the public pool.
     students : students that learnt from the labels.
-    ledger_protects : changes of the private data, such as a replaced record, against which every release in the ledger
-        protects; None if the ledger has no limit and no other release.
+    ledger_protects : changes of the private data, such as a replaced record, against which the total ε of all releases
+        in the ledger protects; None if no total ε is stated.
     """
 
     labels: Sequence[int]

@@ -201,8 +201,8 @@ class Published:
     def beside(self, frame: "pd.DataFrame", quantity: str, by: Sequence[str], **keys: object) -> list[float]:
         """Return, for each row of `frame`, the number that papers print for `quantity`; NaN if none is printed.
 
-        A printed number matches a row if its fields `by` equal the row's columns `by`, and its fields named in `keys`
-        have the given values.
+        A printed number belongs to a row if both have equal values in the columns `by`, and if the number has the
+        values in `keys`, such as mechanism="gnmax".
         """
         rows = frame[list(by)].to_dict("records")
         values = [self.lookup(quantity, **{str(name): row[name] for name in row}, **keys) for row in rows]

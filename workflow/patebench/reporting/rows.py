@@ -128,7 +128,10 @@ class Rows(_Form):
 
 
 def schema() -> dict[str, Any]:
-    """Return the JSON schema (2020-12) of the file `rows.json`: the entries of `Rows`, plus `kind` and `digest`."""
+    """Return the JSON schema (2020-12) of the file `rows.json`.
+
+    The file contains the entries of `Rows`, its kind ("rows"), and the SHA-256 digest of its content.
+    """
     parts = Rows.model_json_schema()
     digest = {"type": "string", "description": "SHA-256 of the rest of the file."}
     written = {"kind": {"const": "rows"}, "digest": digest, **parts["properties"]}
@@ -253,9 +256,9 @@ def _groups(frame: pd.DataFrame, keys: list[str]) -> Iterator[pd.DataFrame]:
 
 
 def _smallest_epsilon(bounds: pd.DataFrame, column: str = "epsilon") -> Epsilon | None:
-    """Return an ε that holds for every seed, from the column `column` of `bounds`; None without bounds.
+    """Return the least ε in the column `column` of `bounds` that holds for every seed; None without bounds.
 
-    The smallest bound of each seed is computed first. The result is the largest of these over the seeds.
+    This is the largest over the seeds of the smallest bound of each seed.
     """
     known = bounds.dropna(subset=column)
     return cell_in_json(float(known.groupby("seed")[column].min().max())) if len(known) else None

@@ -105,8 +105,8 @@ def mechanism_styles() -> dict[str, LineStyle]:
 def line_styles(things: Iterable[Any], fixed: Mapping[Any, LineStyle] | None = None) -> dict[Any, LineStyle]:
     """Return a line style for each of `things`, such as mechanism names.
 
-    If `fixed` contains a thing, its style is taken from there. The remaining things get styles in sorted order. They
-    have colours that the fixed styles do not use, if there are any.
+    A thing in `fixed` gets its style from `fixed`. All other things get styles in sorted order, if possible in colours
+    that no style from `fixed` uses.
     """
     fixed = fixed or {}
     wanted = sorted(set(things))

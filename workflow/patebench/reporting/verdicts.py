@@ -1,8 +1,8 @@
 """Compare every printed number with the measurement of this run in the same setting, and give a verdict.
 
-- `reproduced`: the measured mean differs from the number by at most a tolerance. For an accuracy, the tolerance is one
-  percentage point; for other numbers, such as an ε, it is 5 % of the printed number. If the standard deviation over the
-  seeds is larger, it is the tolerance.
+- `reproduced`: the measured mean differs from the number by at most a tolerance. The tolerance is one percentage point
+  for an accuracy. For other numbers, such as an ε, it is 5 % of the printed number, but at least 0.005. If the standard
+  deviation over the seeds is larger than this, the standard deviation is the tolerance.
 - `better`: beyond the tolerance, the measured accuracy is larger, or the measured ε smaller.
 - `short`: beyond the tolerance, the measured accuracy is smaller, or the measured ε larger.
 - `unsound`: an audit, or the exact ε for the votes, exceeds a claimed ε.

@@ -1,10 +1,10 @@
 """Registry of figures; each is a function of records and published values that returns a matplotlib figure.
 
-The entry of a figure has these facts:
+The entry of a figure can state the section or paper of the report page that shows the figure (`section`), and one
+condition under which the figure is drawn:
 
-- `section`: the section or paper of the report page that shows the figure;
-- `needs`: kinds of results; the figure is drawn if the run contains at least one of them;
-- `varies`: a setting; the figure is drawn if the run contains two values of the setting for one data set.
+- `needs`: kinds of results, of which the run must contain at least one;
+- `varies`: a setting, of which the run must contain two values for one data set.
 
 Other packages add figures by entry points of the group `patebench.figures`.
 """

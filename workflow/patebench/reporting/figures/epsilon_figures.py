@@ -69,9 +69,9 @@ def _title(families: dict[tuple[Any, ...], str], panel: tuple[Any, ...]) -> str:
 def _select_panels(bounds: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of `bounds` for the panels that are drawn.
 
-    If `bounds` has at most `_MOST` panels, or no worst-case bound, all rows are returned. Otherwise, a panel ranks by
-    its worst-case ε for all queries. The best panel is that with ε closest to 1 on a logarithmic scale. Panels that
-    differ only in the noise setting are reduced to the best of them. Then the `_MOST` best panels are drawn.
+    Up to `_MOST` panels are all drawn. If there are more, the `_MOST` panels are drawn whose worst-case ε for all
+    queries is closest to 1. Of panels that differ only in the noise setting, only the one closest to ε = 1 is
+    considered. If `bounds` contains no worst-case bound, all panels are drawn.
     """
     if len(distinct(bounds, _PANEL)) <= _MOST:
         return bounds
@@ -242,7 +242,7 @@ def _setting_words(settings: list[tuple[Any, ...]]) -> list[str]:
 def _scatter_styles(frame: pd.DataFrame) -> dict[str, dict[str, Any]]:
     """Return arguments of matplotlib's `scatter` by column of `frame`, for the columns that contain an ε.
 
-    These are one column per kind of stated ε, and one column per audit method with the ε lower bounds that it found.
+    A column contains a stated ε of one kind, or the ε lower bounds of one audit method.
     """
     marks = {str(kind): _scatter_style(kind, *words_and_size) for kind, words_and_size in _STATED.items()}
     hollow = cycle(("v", "d", "<", ">"))

@@ -1,8 +1,11 @@
-"""Draw two figures from tables `equal-epsilon` of kept runs (stored results): one of all methods, one for the README.
+"""Draw two figures of accuracy against ε from stored results: one of all methods, and one for the README.
 
-The figure of the README shows accuracy on MNIST against ε, one panel per unit of privacy. Usage:
+The figure of the README shows MNIST, with one panel per unit of privacy. Usage:
 
 python -m patebench.reporting.figures.headline ALL.png TABLE.csv… [--readme README.png PUBLISHED.csv]
+
+ALL.png and README.png are written. Each TABLE.csv is the table `equal-epsilon` of a run: the accuracy of each method at
+several ε. PUBLISHED.csv contains the values that papers print (`config/published.csv`).
 """
 
 import argparse
@@ -53,7 +56,7 @@ def draw_headline(table: pd.DataFrame, published_at: tuple[float, float]) -> Fig
 
     Parameters
     ----------
-    table : rows of the table `equal-epsilon` for MNIST
+    table : one row per method on MNIST, with its accuracy at several ε (the table `equal-epsilon`)
     published_at : ε and accuracy that the paper Scalable PATE prints for its student
     """
     figure, axes = panels(list(_PANELS), sharey=False)
@@ -87,7 +90,10 @@ def _note(axis: Axes, words: str, place: tuple[float, float], point: tuple[float
 
 
 def read_tables(paths: Sequence[Path]) -> pd.DataFrame:
-    """Return one table `equal-epsilon` with the methods of all CSV files `paths`; exit with a message if this fails."""
+    """Read the CSV tables `equal-epsilon` (accuracy of methods at several ε) of several runs, and join them.
+
+    Exits with a message if a file cannot be read, or if two files contradict each other.
+    """
     try:
         return join_tables([pd.read_csv(path) for path in paths])
     except (OSError, PatebenchError) as fault:

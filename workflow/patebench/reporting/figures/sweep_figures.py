@@ -64,9 +64,9 @@ def draw_cap(records: Records, published: Published) -> Figure:
 
 
 def _finite_students(records: Records) -> pd.DataFrame:
-    """Return the rows of `outcomes` (student settings) with a finite worst-case ε, with text columns added.
+    """Return one row per student setting and δ with a finite worst-case ε: the rows of `outcomes`, with text added.
 
-    The text columns are for titles and legends. They are `noise_in_words`, `who` (number and model of teachers),
+    Four text columns are added for titles and legends: `noise_in_words`, `who` (number and model of teachers),
     `epsilon`, and `labels` (number of queries).
     """
     frame = outcomes(records)
@@ -113,19 +113,18 @@ def _draw_sweep(
 def _title(settings: tuple[Any, ...], varying: list[int]) -> str:
     """Return the title of a panel: data set, teachers, student, and settings that differ between panels.
 
-    `settings` are the panel's values in the columns `_PANEL` and in further columns. `varying` are the positions in
-    `settings` of those that differ between panels.
+    `settings` contains data set, teachers, student and further settings of the panel, in this order. `varying` contains
+    the positions of the further settings to state in the title.
     """
     rest = filter(None, (str(settings[place]) for place in varying))
     return " · ".join(map(in_words, settings[:2])) + "\n" + " · ".join([f"student: {in_words(settings[2])}", *rest])
 
 
 def _draw_namings(axis: Axes, x_column: str, students: pd.DataFrame, namings: pd.DataFrame) -> None:
-    """Draw the accuracy that public data alone reach if each cluster of the pool gets its most frequent true label.
+    """Draw, against `x_column`, the accuracy of clusters of public data as a reference at ε = 0.
 
-    The accuracy is drawn against `x_column`, as a reference for `students`. It needs no private data, so ε = 0.
-    `namings` contains one accuracy per split and number of clusters. Only splits and numbers of clusters that occur in
-    `students` are drawn.
+    Each cluster is named by the most frequent true label of its samples. `namings` contains one accuracy per split and
+    number of clusters. Only splits and numbers of clusters that occur in `students` are drawn.
     """
     same = ["dataset", "setting", "clusters"]
     own = namings.merge(students[same].drop_duplicates(), on=same)

@@ -68,8 +68,8 @@ _OTHER_MARKERS = ("", "d", "p", "h", "8")
 def draw_equal_epsilon(records: Records, published: Published) -> Figure:
     """Draw the test accuracy of each method against ε, with at most one point per target ε in `TARGETS`.
 
-    A method is, for example, a mechanism with a student, and its settings differ in noise and number of queries. Each
-    point shows the setting with the largest ε that does not exceed the target.
+    A method, such as a mechanism with a student, has several settings, which differ in noise and number of queries. For
+    each target, the setting with the largest ε up to the target is drawn.
     """
     return draw_table(EQUAL_EPSILON.build(records, published))
 
@@ -111,7 +111,7 @@ def draw_table(frame: pd.DataFrame) -> Figure:
 
 
 def _method_styles(rows: list[dict[Any, Any]]) -> dict[str, tuple[LineStyle, int]]:
-    """Return (line style, marker size) by method label, for `rows` of the table `equal-epsilon`."""
+    """Return (line style, marker size) by method label; each of `rows` describes a method (table `equal-epsilon`)."""
     styles = line_styles(map(_style_key, rows), {**mechanism_styles(), **PRIVATE_MODELS})
     styles_of_methods: dict[str, tuple[LineStyle, int]] = {}
     seen: Counter[str] = Counter()
@@ -259,11 +259,11 @@ def _name_models(models: pd.DataFrame) -> pd.DataFrame:
 
 
 def _draw_students(axis: Axes, students: pd.DataFrame, noted_column: str) -> None:
-    """Draw a filled marker per student at its worst-case ε, and an open one at its data-dependent ε if this differs.
+    """Draw a filled marker per student at its worst-case ε, and an open marker at its data-dependent ε.
 
-    A thin line joins the two markers. Students with an infinite ε are left out. Students on the Pareto front get a note
-    (see `_notes`). The note can show the value in `noted_column`: "mechanism" or "method" (the learning method of the
-    student), whichever the colours do not show.
+    A thin line joins the two markers. If both ε are equal, the open marker is left out. Students with an infinite ε are
+    left out too. Students on the Pareto front get a note (see `_notes`), which can contain the value in the column
+    `noted_column`: "mechanism" or "method" (the learning method of the student).
     """
     finite = students[students["worst_case_epsilon_mean"] < math.inf]
     for index, words in _notes(finite, noted_column).items():

@@ -66,10 +66,8 @@ def _headings(bounds: pd.DataFrame) -> "pd.Series[str]":
     """Return a column heading for each of `bounds`: the label of its accountant, or NaN if the bound is not shown.
 
     A Rényi curve can be converted to (ε, δ) by the classic or the tight formula. If an accountant has bounds of one
-    kind by both formulas, only the tight bounds are shown.
-
-    Data-dependent bounds whose `exact` is False are an exception, because papers state them by the classic formula. For
-    them, classic bounds are shown too, with headings that end in `_CLASSIC`.
+    kind by both formulas, only the tight bounds are shown. Classic data-dependent bounds are an exception, because
+    papers state them: they are shown too, with headings that end in `_CLASSIC`, unless they are marked as `exact`.
     """
     labels = bounds["label"].where(bounds["label"] != "", bounds["accountant"])
     tight = bounds["conversion"] == Conversion.TIGHT
@@ -135,9 +133,9 @@ def build_teacher_costs(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per label set, number of queries and δ, with the ε of single teachers under local privacy.
 
     Under local privacy, each teacher randomises its votes before it sends them. Teacher n answers T_n queries with ε_n
-    each. The columns are T_n, ε_n, the total ε by basic composition (T_n·ε_n), and the total ε by exact composition,
-    for three teachers: those with the least, median and largest T_n·ε_n. Label sets whose queries were selected in
-    rounds are left out.
+    each, so its total ε is T_n·ε_n by basic composition. The table shows the three teachers with the least, median and
+    largest T_n·ε_n. For each of them, the columns are T_n, ε_n, T_n·ε_n, and the total ε by exact composition. Label
+    sets whose queries were selected in rounds are left out.
     """
     values = [f"{cost}_{which}" for cost in _COSTS for which in WHICH]
     frame = over_seeds(records.of_whole_pool().teacher_costs, SUBJECT, values)
@@ -168,7 +166,7 @@ _VERDICTS = ("violated", "disagrees", "holds", "vacuous")
 
 
 def build_audit(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per audited mechanism, setting and number of queries; sorted. Missing ε are NaN.
+    """Return one row per audited mechanism, setting and number of queries, sorted by these. Missing ε are NaN.
 
     An audit has one of four verdicts on a stated ε:
 
@@ -181,7 +179,7 @@ def build_audit(records: Records, published: Published) -> pd.DataFrame:
 
     Returns
     -------
-    Frame with the columns `AUDITED` and these:
+    Frame with the columns that identify the audit (listed in `AUDITED`), and the columns below.
 
     claimed, worst_case, data_dependent : smallest stated ε of this kind.
     `audited_lower: <method>` : largest ε lower bound that an audit method found; one column per method (see

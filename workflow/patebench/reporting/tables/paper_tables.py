@@ -37,10 +37,10 @@ from patebench.reporting.verdicts import NUMBER, Verdict, best_of_each_number, c
 def build_papers(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per paper that counts how many of its printed numbers have each verdict.
 
-    There is one column per verdict, such as "reproduced" or "short". If a printed number is compared in several
-    settings, the verdict that comes first in `Verdict` counts. Measurements on a copy of a data set that a user changed
-    do not count. The column `short_otherwise` counts the printed numbers with the verdict "reproduced" or "better" that
-    have the verdict "short" (less accurate, or a larger ε) in another setting.
+    There is one column per verdict, such as "reproduced" or "short" (less accurate, or a larger ε). If the run measured
+    a printed number in several settings, the verdict that comes first in `Verdict` counts. A further column,
+    `short_otherwise`, counts the numbers that one setting reproduces or exceeds, but another setting falls short of.
+    Measurements on a copy of a data set that a user changed are left out.
     """
     frame = verdicts(records, published)
     frame = frame[frame["copy_of"].isna()]
@@ -65,9 +65,9 @@ PAPERS = Table(
 
 
 def build_verdicts(records: Records, published: Published) -> pd.DataFrame:
-    """Return the rows of `verdicts`, sorted by paper; within a paper, numbers with a measurement come first.
+    """Return the verdicts on printed numbers, sorted by paper; in each paper, measured numbers come first.
 
-    Further columns contain text: `what` (the quantity), `printed` and `measured`.
+    Three text columns are added: `what` (the quantity), `printed` (the number in the paper) and `measured`.
     """
     frame = verdicts(records, published)
     papers = {paper: place for place, paper in enumerate(dict.fromkeys(frame["paper"]))}
@@ -129,12 +129,12 @@ def build_nzc_students(records: Records, published: Published) -> pd.DataFrame:
     """Return one row per student setting and δ, to compare the students of NZC (Sun et al. 2020) with others.
 
     A row contains the student's accuracy and three ε of its labels: the ε computed as in the mechanism's paper, the
-    smallest worst-case ε, and the smallest ε that is computed exactly for the votes. Columns `published_…` contain the
+    smallest worst-case ε, and the smallest data-dependent ε from an exact divergence. Columns `published_…` contain the
     numbers that NZC prints. `true_label_accuracy_…` is the accuracy of the best model trained on as many true labels as
     the student has queries.
 
-    The table contains only data sets on which a student learns from NZC's immutable noisy argmax. On these data sets,
-    it contains the students of all mechanisms that the NZC paper evaluates or that test stability (`_is_compared`).
+    Only data sets on which a student learns from NZC's immutable noisy argmax are included. Only mechanisms that are
+    compared with NZC are included (`_is_compared`).
     """
     records = records.of_whole_pool()
     students, of_nzc = records.students, records.students["mechanism"].isin(IMMUTABLE)
@@ -171,7 +171,7 @@ def _epsilons(records: Records) -> pd.DataFrame:
     """Return three ε of each label set, number of queries and δ, as mean and standard deviation over the seeds.
 
     `stated_epsilon` is computed as in the mechanism's paper. `worst_case_epsilon` is the smallest worst-case ε.
-    `exact_epsilon` is the smallest ε that is computed exactly for the votes.
+    `exact_epsilon` is the smallest data-dependent ε that is computed from the exact divergence.
     """
     bounds = compared_bounds(records)
     stated = bounds[stated_by_paper(bounds)]
@@ -185,9 +185,9 @@ def _epsilons(records: Records) -> pd.DataFrame:
 
 
 def _printed_epsilon(epsilon: float, lower_limit: float) -> str | float:
-    """Return `epsilon` as text, or "> 8.03" if the paper prints only the `lower_limit` 8.03.
+    """Return the ε that a paper prints as text: `epsilon`, such as "2.04", or a lower limit such as "> 8.03".
 
-    A number that is not printed is NaN. If both are NaN, the result is NaN.
+    Of `epsilon` and `lower_limit`, the one that the paper does not print is NaN. If both are NaN, the result is NaN.
     """
     if not math.isnan(lower_limit):
         return f"> {lower_limit:g}"

@@ -136,12 +136,12 @@ _EACH = [*_METHOD, *_PUBLIC, "clusters", "epsilon", *means_and_deviations(["accu
 
 
 def build_bits(records: Records, published: Published) -> pd.DataFrame:
-    """Return one row per student or private model and δ, with two accuracies that public data alone reach at ε = 0.
+    """Return one row per student or private model and δ, with two reference accuracies at ε = 0.
 
-    Both are accuracies of clusters of the public pool that are labelled by true labels:
+    The references use no private data: the public pool is clustered, and each cluster is labelled from true labels.
 
-    - `named_accuracy_…`: each cluster gets its most frequent true label. If the queries of a student are the centres of
-      clusters, its row is about these clusters. All other rows are about the largest number of clusters in the run;
+    - `named_accuracy_…`: each cluster gets its most frequent true label. The clusters are those whose centres are the
+      student's queries. If there are none, the largest number of clusters in the run is used;
     - `matched_accuracy_…`: there are as many clusters as classes, and each class is assigned to one cluster.
 
     Splits without clusters are left out.
@@ -167,10 +167,10 @@ def base_rates(records: Records) -> pd.DataFrame:
 
 
 def _students(records: Records) -> pd.DataFrame:
-    """Return the rows of `outcomes` (student settings) with columns that the tables of this module need.
+    """Return one row per student setting and δ: the rows of `outcomes`, prepared for the tables of this module.
 
-    They are `system`, `learner`, `epsilon` (worst case), and the use of public data: `public_use`, `public_samples` and
-    `encoder_data`.
+    These columns are prepared: `system`, `learner`, `epsilon` (worst case), `public_use` and `public_samples` (uses and
+    number of public samples), and `encoder_data` (public data, other than the pool, on which encoders were trained).
     """
     frame = outcomes(records)
     learner = frame["method"].str.cat(frame["strategy"], sep=", ").str.removesuffix(", ")
@@ -181,9 +181,10 @@ def _students(records: Records) -> pd.DataFrame:
 
 
 def _models(records: Records, *kinds: Kind) -> pd.DataFrame:
-    """Return the rows of `private_models` whose bounds are of these `kinds`, with columns that the tables need.
+    """Return one row per private model and bound: the rows of `private_models` whose bound is of one of `kinds`.
 
-    They are `way` (the form), `learner` (the model), `epsilon` (the mean over the seeds) and `encoder_data`.
+    Columns are named as for students (`_students`): `way` is the form, `learner` the model, `epsilon` the mean over the
+    seeds, and `encoder_data` the public data, other than the pool, on which encoders were trained.
     """
     frame = private_models(records)
     frame = frame[frame["kind"].isin(kinds)]
@@ -202,10 +203,7 @@ def _students_bits(records: Records) -> pd.DataFrame:
 
 
 def _models_bits(records: Records) -> pd.DataFrame:
-    """Return the rows for private models in the table of `build_bits`, without the accuracies at ε = 0.
-
-    There is one row per model and setting, with the smallest worst-case ε.
-    """
+    """Return one row per private model and setting, with accuracy and smallest worst-case ε, for `build_bits`."""
     return _smallest_of_each_model(_models(records, Kind.WORST_CASE).assign(clusters=None), _METHOD)[_EACH]
 
 
@@ -264,10 +262,11 @@ def build_equal_epsilon(records: Records, published: Published) -> pd.DataFrame:
 
 
 def join_tables(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return one table `equal-epsilon` that combines the `tables` of several runs.
+    """Return one table that joins the results of `build_equal_epsilon` for several runs (`tables`).
 
-    For each method and target ε, the result contains the setting with the largest ε up to the target in all tables.
-    Raises PatebenchError if the tables have different accuracies for a method at the same ε.
+    Each table contains, per method, the accuracy at each target ε. If several tables contain a method, the accuracy at
+    the largest ε that does not exceed the target is used. Raises PatebenchError if two tables contain different
+    accuracies of a method at the same ε.
     """
     settings = pd.concat(
         [
@@ -291,7 +290,7 @@ def join_tables(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _columns_at(target: float) -> dict[str, str]:
-    """Return {general name: column} for the columns of a `target` ε, such as {"epsilon": "epsilon_at_1", …} for 1."""
+    """Return the names of the columns for a `target` ε, such as {"epsilon": "epsilon_at_1", …} for the target 1."""
     named = {name: f"{name}_at_{target:g}" for name in ("epsilon", "seeds")}
     return named | {f"accuracy_{what}": f"accuracy_at_{target:g}_{what}" for what in ("mean", "std")}
 
