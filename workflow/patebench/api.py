@@ -229,8 +229,8 @@ def calibrate(
     Raises
     ------
     PatebenchError
-        If the target cannot be reached, if not exactly one number is left to find, or for a release with a mechanism
-        without a discrete form.
+        If the target cannot be reached, if no number or several numbers are left to find, or for a release with a
+        mechanism without a discrete form.
     """
     kind = MECHANISMS.load(mechanism) if isinstance(mechanism, str) else type(mechanism)
     epsilon, release, delta = check_real("epsilon", epsilon), check_truth("release", release), check_delta(delta)

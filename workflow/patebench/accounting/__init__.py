@@ -1,5 +1,6 @@
-"""Bounds on the privacy loss of answers from votes.
+"""Bounds on the privacy cost of labels that a mechanism draws from votes.
 
-No module here depends on a mechanism: functions take counts, noise parameters and orders, and return Rényi curves or ε.
-A mechanism lists its accountants (`accountant.py`), each with its theorem and kind.
+These modules do not depend on the classes of mechanisms. Their functions take counts, noise parameters and Rényi
+orders, and return Rényi divergences or ε. A mechanism lists its accountants (`accountant.py`). Each accountant bounds ε
+by one theorem.
 """

@@ -1,7 +1,7 @@
 """Accountants, each of which bounds ε for the labels of the first T queries by one theorem.
 
-A mechanism creates its accountants with the formulas of their theorems. This module adds up Rényi divergences over
-queries, converts the sums to ε and returns bound records.
+A mechanism creates an accountant with the formula of the theorem, such as the Rényi curve of a query. This module adds
+up Rényi divergences over queries, converts the sums to ε and returns bound records.
 """
 
 import math
@@ -40,17 +40,17 @@ class Accountant(ABC):
     name : name of the accountant
     kind : kind of its bounds: worst case, data-dependent or sanitised
     source : citation of the paper and the theorem
-    discrete : for discrete noise of the same scale: a text that states why the theorem still holds, or another
-        accountant that is used instead. None if no bound for discrete noise is known
+    discrete : bound for discrete noise of the same scale. If it is a text, the theorem still holds, and the text states
+        why. If it is an accountant, that accountant is used instead. If it is None, no bound is known
     adaptive : True if the theorem also holds when earlier answers determine later queries
-    failure : function of T that returns the probability that the theorem's bound does not hold for the first
-        T queries; this probability is subtracted from δ
-    label : heading of the accountant's column in tables; accountants with the same label share one column. Default: the
-        entry in `_LABELS`, or `name`
+    failure : function of T that returns the probability that the theorem's bound does not hold for the first T queries;
+        this probability is subtracted from δ
+    label : heading of the accountant's column in tables, by default derived from `name`; accountants with the same
+        label share one column
     variant : True if this accountant only serves for comparison with a similar one
     exact : True if the accountant computes the exact data-dependent divergence instead of an upper bound
-    added : accountant by the same theorem for neighbours that add or remove a teacher's votes instead of replacing
-        them; None if there is none
+    added : accountant by the same theorem for neighbours that add or remove a teacher's votes; None if there is none.
+        The bounds of this accountant itself are for neighbours that replace a teacher's votes
     """
 
     name: str
@@ -88,7 +88,8 @@ class Accountant(ABC):
     def remaining_delta(self, delta: float, queries: int) -> float:
         """Return `delta` minus the failure probability of the theorem on the first `queries` queries.
 
-        This is the δ for the conversion to ε. It is 0, which makes ε = ∞, if the difference is below `SMALLEST_DELTA`.
+        This is the δ for the conversion to ε. If the difference is below `SMALLEST_DELTA`, the result is 0, and ε is
+        then ∞.
         """
         remaining = delta - self.failure(queries) * (1 + _ROUNDING)
         return remaining if remaining >= SMALLEST_DELTA else 0.0
@@ -112,8 +113,8 @@ class Accountant(ABC):
 def valid_for_adaptive_queries(accountants: Sequence[Accountant]) -> list[Accountant]:
     """Return the accountants whose theorems also hold when earlier answers determine later queries.
 
-    A data-dependent ε is computed from the votes on the queries that were actually asked. The citation (`source`) of
-    each data-dependent accountant gets a note that says so.
+    In the result, the citation (`source`) of each data-dependent accountant is extended by a note: ε is computed as if
+    the queries had been fixed beforehand.
     """
     note = "; along the queries that were put, as if they had been fixed beforehand"
     return [
@@ -155,9 +156,10 @@ class RenyiAccountant(Accountant):
     refine: bool = True
 
     def curves(self, queries: Sequence[int], delta: float) -> tuple[Array, Array]:
-        """Return Rényi orders, and the divergences of the first T queries at these orders for each T in `queries`.
+        """Return the Rényi orders that are tried for the least ε at `delta`, and the divergences at these orders.
 
-        The orders are those among which the least ε at `delta` is sought. The divergences are (numbers T × orders).
+        The divergences (numbers T × orders) have one row for each T in `queries`: the Rényi divergence of the first T
+        queries.
         """
         return self.orders, self.totals(queries, self.orders)
 
@@ -203,8 +205,9 @@ def valid_for_discrete_noise(accountants: Sequence[Accountant]) -> list[Accounta
 def with_added(accountants: Sequence[Accountant], added: Sequence[Accountant]) -> list[Accountant]:
     """Return copies of `accountants` that also bound ε for neighbours that add or remove a teacher's votes.
 
-    The list `added` contains the accountants for these neighbours, by the same theorems in the same order. They are
-    stored in the field `added` of the copies. Accountants for discrete noise (field `discrete`) are paired likewise.
+    `added[i]` bounds ε for these neighbours, by the same theorem as `accountants[i]`. Copy i stores `added[i]` in its
+    field `added`. If `accountants[i]` and `added[i]` use other accountants for discrete noise, those are combined in
+    the same way.
     """
     pairs = zip(accountants, added, strict=True)
     return [replace(one, added=other, discrete=_pair_discrete(one.discrete, other.discrete)) for one, other in pairs]
@@ -215,9 +218,10 @@ def _pair_discrete(one: "str | Accountant | None", other: "str | Accountant | No
 
 
 def repeated(curve: Callable[[Array], Array], times: Callable[[int], int] = lambda queries: queries) -> Totals:
-    """Return a function for `RenyiAccountant.totals`, for queries that all have the Rényi curve `curve`.
+    """Return a function for `RenyiAccountant.totals`, for equal steps that each have the Rényi curve `curve`.
 
-    It returns the divergences of the first T queries, `times(T)`·`curve(orders)`, with `times(T)` = T by default.
+    The function returns `times(T)`·`curve(orders)` for the first T queries. `times(T)` is the number of steps that T
+    queries take, by default one per query.
     """
 
     def totals(queries: Sequence[int], orders: Array) -> Array:

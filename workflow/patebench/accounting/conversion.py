@@ -19,7 +19,7 @@ CLAIMED_ORDERS = 1.0 + np.geomspace(1e-2, 1e16, 289)
 def classic(orders: Array, curve: Array, delta: float) -> Array:
     """Return ε per order α: ε(α) + ln(1/δ)/(α−1), with ε(α) the Rényi divergence in `curve` (Mironov 2017, Prop. 3).
 
-    For α = l + 1 and the l-th log moment l·ε(α), this is the tail bound of PATE 2017.
+    The tail bound of PATE 2017 is the same formula in log moments: the l-th log moment is l·ε(l + 1).
     """
     return curve - np.log(delta) / (orders - 1)
 

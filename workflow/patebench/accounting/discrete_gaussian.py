@@ -1,12 +1,12 @@
-"""Tight bounds for discrete Gaussian noise, from the privacy loss distribution of counts that change by one.
+"""Tight bounds for counts with discrete Gaussian noise, from the distribution of the privacy loss.
 
-N_Z(σ²) has Pr[z] ∝ exp(−z²/2σ²) on the integers (Canonne, Kamath, Steinke 2020). Neighbours differ by one in each of N
-*cells*, which are counts with independent noise N_Z(σ²): N = 2T for T queries. Then
+The noise N_Z(σ²) has Pr[z] ∝ exp(−z²/2σ²) on the integers (Canonne, Kamath, Steinke 2020). Every count has independent
+noise. Neighbours differ in N counts, called *cells*, by one each. For T queries, N is 2T. Then
 
-    δ(ε) ≤ E_P (1 − e^{ε − L})⁺,  L = (N/2 + Y)/σ²,
+    δ(ε) ≤ E (1 − e^{ε − L})⁺,  L = (N/2 + Y)/σ²,
 
-with L the privacy loss, P the distribution of the noise and Y the sum of N draws (Sommer, Meiser, Mohammadi 2019, Lemma
-5). The ε at which this bound is δ is computed in one of three ways:
+where L is the privacy loss, and Y is the sum of the noise of the N cells (Sommer, Meiser, Mohammadi 2019, Lemma 5). The
+ε at which this bound is δ is computed in one of three ways:
 
 - For σ below about 2, a Fourier transform gives upper bounds on Pr[Y = y] (`_losses_by_transform`).
 - For larger σ, Y is nearly one discrete Gaussian of scale σ√N (Kairouz, Liu, Steinke 2021, Corollary 12).
@@ -15,9 +15,7 @@ with L the privacy loss, P the distribution of the noise and Y the sum of N draw
 The stated ε is the smaller of this ε and the ε by concentrated DP (Canonne, Kamath, Steinke 2020, Theorem 4). All
 results are rounded up.
 
-Several parties may share the noise. Let each of m parties add noise of scale σ_s to every count. Let d counts change,
-with an L2 distance of at most Δ. The release is then ½ε²-concentrated DP with ε = Δ/(√m·σ_s) + τ√d, and τ is the result
-of `share_difference` (Kairouz, Liu, Steinke 2021, Theorem 1).
+If several parties add the noise together, ε is computed by `shared_counts_epsilon` or `shared_table_epsilon`.
 Proof: docs/explanation/proofs-noise.md, "Discrete Gaussian noise".
 """
 
@@ -150,10 +148,10 @@ class _Losses:
     cells: int
 
     def least_epsilon(self) -> float:
-        """Return the least ε ≥ 0 for which the stored bounds show that releasing all counts is (ε, δ)-DP, rounded up.
+        """Return the least ε ≥ 0, rounded up, at which releasing the counts is (ε, δ)-DP by the bounds in `weights`.
 
-        Noise sums below `lowest` are not stored. The result is therefore at least the privacy loss of the noise sum
-        `lowest`.
+        The bounds begin at the noise sum `lowest`. The result is therefore never below the privacy loss of this noise
+        sum.
         """
         if self._delta_ratio(0) <= 1:
             return self._epsilon(0, 0.0)
@@ -249,8 +247,9 @@ def _tilted_distribution(sigma: float, centre: float) -> tuple[Array, Array, flo
 def _find_tilt(sigma: float, rate: float) -> float:
     """Return the centre c around which the distribution of the noise is tilted (`_tilted_distribution`).
 
-    Let m(c) be the mean of discrete Gaussian noise of scale `sigma` around c. By Chernoff's inequality, the mean of n
-    draws around 0 is at least m(c) with probability at most e^{−n·I(c)}. The result is the least c with I(c) ≥ `rate`.
+    Let m(c) be the mean of discrete Gaussian noise of scale `sigma` around c. Chernoff's inequality states that the
+    mean of n draws around 0 is at least m(c) with probability at most e^{−n·I(c)}, where I(c) does not depend on n. The
+    result is the least c with I(c) ≥ `rate`.
     """
     log_sum = _tilted_distribution(sigma, 0.0)[2]
 
@@ -278,7 +277,7 @@ def _least_noise_sum(cells: int) -> int:
 
 
 def _greatest_noise_sum(scale: float, delta: float) -> int:
-    """Return a y for which a noise sum of scale `scale` exceeds y with probability at most `_BEYOND`·`delta`."""
+    """Return an integer that noise of scale `scale` exceeds with a probability that is negligible beside `delta`."""
     return math.ceil(scale * math.sqrt(2 * (math.log(1 / delta) + _CUT)))
 
 
@@ -305,10 +304,11 @@ LEAST_SHARE = 0.5
 
 
 def share_difference(share: float, shares: int) -> float:
-    """Return τ, a bound on |ln Pr[Y = y] − ln Pr[Z = y]| for all y; ∞ if `share` is below `LEAST_SHARE`.
+    """Return τ, a bound on |ln Pr[Y = y] − ln Pr[Z = y]| for all y.
 
-    Y is the noise that `shares` parties add together: a sum of `shares` discrete Gaussians of scale `share`. Z is one
-    discrete Gaussian of scale share·√shares.
+    Each of `shares` parties adds discrete Gaussian noise of scale `share`. Y is the sum of the noise of all parties. Z
+    is one discrete Gaussian of scale `share`·√`shares`. The result is ∞ if `share` is below `LEAST_SHARE` = 1/2, since
+    the theorem needs at least this scale.
     """
     if share < LEAST_SHARE:
         return math.inf
@@ -318,19 +318,18 @@ def share_difference(share: float, shares: int) -> float:
 
 
 def shared_counts_epsilon(sigma: float, shares: int, queries: int, delta: float) -> float:
-    """Return the ε at `delta` of releasing all counts of T = `queries` queries, with noise that several parties add.
+    """Return the ε at `delta` of releasing all counts of `queries` queries, with noise that several parties add.
 
     The noise of a count is the sum of `shares` discrete Gaussians of variance σ²/`shares`. One teacher changes two
-    counts by one each in every query. If the mechanism counts only m votes of each teacher, pass m as `queries`.
+    counts of every query, by one each. If only m votes of each teacher are counted, pass m as `queries`.
 
-    The result is the smaller of two bounds. The first is from the Rényi curve `shared_counts`. The second compares the
-    sum of `shares` draws with a single discrete Gaussian draw of scale σ per count. Let δ°(ε) be the δ of a release
-    with single draws. On the 2T changed counts, the probabilities of the two kinds of noise differ by a factor from
-    e^{−x} to e^x, with x = 2Tτ and τ the `share_difference`. So the δ of the release with sums is δ(ε) ≤ e^x
-    δ°(ε − 2x).
+    The result is the smaller of two bounds. The first is by the Rényi curve `shared_counts`. The second is by
+    comparison with a single discrete Gaussian of scale σ per count (see `share_difference`).
     """
     curve = queries * shared_counts(sigma, shares, conversion.ORDERS)
     limit = float(np.min(conversion.tight(conversion.ORDERS, curve, delta)))
+    # On the 2T changed counts, the probabilities of the summed and of the single noise differ by a factor from e^{−x}
+    # to e^x, with x = `tau`. So δ(ε) ≤ e^x δ°(ε − 2x), where δ° is for the single noise.
     if sigma == 0 or (tau := 2 * queries * share_difference(sigma / math.sqrt(shares), shares)) > 1:
         return limit
     return min(limit, epsilon(sigma, 2 * queries, delta * math.exp(-tau)) + 2 * tau)
@@ -339,10 +338,11 @@ def shared_counts_epsilon(sigma: float, shares: int, queries: int, delta: float)
 def shared_table_epsilon(sigma: float, shares: int, squared_distance: float, cells: int, delta: float) -> float:
     """Return the ε at `delta` of releasing a table of integers, with noise that several parties add.
 
-    The noise and the parameters are those of `shared_counts`. The result is the smaller of two bounds. The first is
-    from the Rényi curve `shared_counts`. The second compares the noise of each cell with continuous noise of variance
-    σ² − r² that is rounded at random, with variance r². On the changed cells, the probabilities of the two kinds of
-    noise differ by a factor from e^{−x} to e^x. So δ(ε) ≤ e^x δ°(ε − 2x), where δ° is that of the Gaussian mechanism.
+    The noise of a cell is the sum of `shares` discrete Gaussians of variance σ²/`shares`. The tables of neighbours
+    differ in at most `cells` cells, and their L2 distance is at most √`squared_distance`.
+
+    The result is the smaller of two bounds. The first is by the Rényi curve `shared_counts`. The second is by
+    comparison with continuous Gaussian noise.
     Proof: docs/explanation/proofs-noise.md, "Discrete noise as rounded continuous noise".
     """
     curve = shared_counts(sigma, shares, conversion.ORDERS, squared_distance=squared_distance, cells=cells)
@@ -354,6 +354,9 @@ def shared_table_epsilon(sigma: float, shares: int, squared_distance: float, cel
     each = share_difference(sigma / math.sqrt(shares), shares) + 10 * math.exp(-2 * math.pi**2 * rounding)
     if not (x := cells * each) < 1:
         return limit
+    # The noise is compared with continuous noise of variance σ² − r² that is rounded at random, with variance r² =
+    # `rounding`. On the changed cells, the probabilities differ by a factor from e^{−x} to e^x. So δ(ε) ≤
+    # e^x δ°(ε − 2x), where δ° is that of the Gaussian mechanism.
     mu = math.sqrt(squared_distance / (variance - rounding))
     return min(limit, independent.gaussian_dp(mu * (1 + 16 * _EPS), delta * math.exp(-x)) + 2 * x)
 

@@ -1,17 +1,18 @@
 """Exact data-dependent Rényi divergence of mechanisms that answer each query from its counts.
 
 Let n(q) be the counts of query q, e_a one vote for class a, and v_i(q) the vote of teacher i. D_α(n ‖ n′) is the Rényi
-divergence of order α between the outcomes on the counts n and on the counts n′. There are two forms:
+divergence of order α between the answers on the counts n and on the counts n′. The divergence of all queries is
+computed in two forms:
 
 - *Per query*: Σ_q max_{a,b} D_α(n(q) ‖ n(q) − e_a + e_b), from the counts alone.
 - *Per teacher*: max_i Σ_q max_b D_α(n(q) ‖ n(q) − e_{v_i(q)} + e_b), from the vote matrix.
 
-The form per teacher is the exact divergence for the worst teacher. The form per query is an upper bound on it.
+The form per teacher is the exact divergence for the worst teacher. The form per query is an upper bound on the form per
+teacher.
 
-For a mechanism M, data D and a neighbour D′, there are two directions: D_α(M(D) ‖ M(D′)) and D_α(M(D′) ‖ M(D)). The
-divergence of each direction is summed over all queries, and the larger sum is the result. The mechanism provides the
-probabilities (`Neighbours`). Results are rounded up. See docs/explanation/proofs-composition.md, "The exact
-divergence".
+Both forms are also computed with D_α(n′ ‖ n) in place of D_α(n ‖ n′), and the larger sum is used. The mechanism
+provides the probabilities of its answers (`Neighbours`). Results are rounded up. See
+docs/explanation/proofs-composition.md, "The exact divergence".
 """
 
 import math
@@ -64,7 +65,7 @@ _LARGE = 1e280  # replaces ∞ in sums with weight 0
 class Pairs:
     """Outcome distributions of histograms and of their neighbours. A histogram is the counts of one query.
 
-    There is one row per neighbour. In a neighbour, one vote of the histogram is for another class.
+    There is one row per neighbour. A neighbour is a histogram after one vote has moved to another class.
 
     Parameters
     ----------
@@ -73,7 +74,7 @@ class Pairs:
         within a histogram
     gains : (neighbours,) rank of the class that gains this vote
     log_p, log_p_neighbour : (neighbours, outcomes) ln Pr of each outcome for the histogram and for its neighbour
-    multiplicity : (neighbours, outcomes) number of equally likely outcomes that an entry represents
+    multiplicity : (neighbours, outcomes) number of outcomes that are stored as one, because they are equally likely
     """
 
     histogram: Integers
@@ -92,8 +93,8 @@ Neighbours = Callable[[Counts], Iterator[Pairs]]
 class PerQueryNeighbours:
     """Neighbours for a mechanism whose outcome also depends on other data of the query, such as a predicted class.
 
-    `neighbours(votes)` yields `Pairs` in which every query has its own histogram: `histogram` is the index of the
-    query, and `loses` and `gains` are classes instead of ranks.
+    `neighbours(votes)` yields `Pairs`. In these, the field `histogram` is the index of the query. The fields `loses`
+    and `gains` are classes instead of ranks.
     """
 
     neighbours: Callable[[Votes], Iterator[Pairs]]
@@ -102,8 +103,8 @@ class PerQueryNeighbours:
 def divergence(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, orders: Array) -> Array:
     """Return the Rényi divergences D_α(P ‖ Q) (rows × orders), rounded up.
 
-    `log_p` is ln P and `log_p_neighbour` is ln Q (rows × outcomes). `multiplicity` is the number of equally likely
-    outcomes that an entry represents.
+    `log_p` is ln P and `log_p_neighbour` is ln Q (rows × outcomes). `multiplicity` (rows × outcomes) is the number of
+    outcomes that are stored as one, because they are equally likely.
     """
     # Let r = ln P − ln Q and f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1). As Σ P = Σ Q = 1, the divergence equals
     # ln(1 + Σ P·f(r))/(α−1). As f ≥ 0, terms of different outcomes do not cancel. As f grows with |r|, the result is an
@@ -148,7 +149,7 @@ def _log_moments(log_p: Array, ratio: Array, linear: Array, exponents: Array) ->
 
 
 def _log_moments_plain(log_p: Array, ratio: Array, linear: Array, t: Array) -> Array:
-    """Return the result of `_log_moments`, computed directly; no term may overflow, and no relevant one underflow."""
+    """Return the result of `_log_moments`, computed directly. `t`·`ratio` must be at most `_LARGE_EXPONENT`."""
     terms = np.expm1(ratio[:, :, None] * t)
     # In first order of `ratio`, `linear` and the terms cancel; `linear` uses the same rounded probabilities e^`log_p`.
     total = linear * t + np.matmul(np.exp(log_p)[:, None, :], terms)[:, 0]
@@ -178,19 +179,17 @@ def _log_moments_in_log_space(log_p: Array, ratio: Array, linear: Array, t: Arra
 class ExactDivergence:
     """Exact Rényi divergences between the labels of the first T queries on `votes` and on the worst neighbour.
 
-    Methods return arrays (2 forms × numbers of queries T × 2 directions × orders).
+    Methods return arrays with four axes: form, number of queries T, direction and order.
 
     - Form 0, per query: the sum over queries of the divergence for the worst neighbour of each query.
     - Form 1, per teacher: the largest sum over queries for one teacher whose votes change; ∞ without a vote matrix.
     - Direction 0: D_α(labels on the votes ‖ labels on the neighbour), which the theorems of PATE bound.
     - Direction 1: D_α(labels on the neighbour ‖ labels on the votes).
 
-    Results do not depend on the number of processes.
-
     Parameters
     ----------
     neighbours : function that yields the neighbours; None for a mechanism without noise, whose divergence is ∞
-    times : (queries,) weights of the queries if they are a sample of all queries; None: 1
+    times : (queries,) weights of the queries in sums, if `votes` are a sample of the queries; None: all weights are 1
     """
 
     votes: Votes
@@ -216,7 +215,8 @@ class ExactDivergence:
         ----------
         stops : numbers of queries T, ascending
         orders : (orders,) Rényi orders
-        wanted : (stops, orders) True for each T and order to compute; the same order is then computed for all smaller T
+        wanted : (stops, orders) True for each T and order to compute. An order that is computed for one T is also
+            computed for all smaller T
         """
         forms = np.full((2, len(stops), 2, len(orders)), np.inf)
         if self.neighbours is None:
@@ -248,8 +248,8 @@ class ExactDivergence:
     def _pieces(self, stops: Integers, orders: int) -> Iterator[tuple[int, Integers]]:
         """Split the queries into pieces that fit in memory; yield a pair (i, query indices) for each piece.
 
-        All indices in a piece are from `stops[i - 1]` (0 if i = 0) to `stops[i]` − 1. `orders` is the number of Rényi
-        orders.
+        The queries of a piece are among the first `stops[i]` queries, but not among the first `stops[i - 1]`. `orders`
+        is the number of Rényi orders.
         """
         per_query = self.votes.classes if self.votes.matrix is None else max(self.votes.classes, self.votes.teachers)
         most = max(1, min(_PIECE, _TABLE // (2 * orders * self._most_ranks)))
@@ -309,10 +309,10 @@ class _PieceInput(NamedTuple):
 
 
 class _NeighbourCache(dict[bytes, list[Pairs]]):
-    """Cache of the neighbours of groups of queries, with the query indices of the group as key.
+    """Cache of `Pairs` for groups of queries. The key is the query indices of a group.
 
-    The neighbours do not depend on the Rényi order, so they are used for all orders. At most `_KEPT` numbers are
-    cached.
+    The pairs do not depend on the Rényi order, so each is computed once for all orders. A group is not cached if there
+    is not enough room left.
     """
 
     room = _KEPT
@@ -353,7 +353,10 @@ def _sums(part: _PieceInput, cache: _NeighbourCache | None = None) -> tuple[Arra
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Queries grouped by histogram (the counts of one query), so that each distinct histogram is computed once."""
+    """Queries of one piece, and the index of each query's histogram (its counts).
+
+    Queries with equal counts share a histogram, so that each divergence is computed once.
+    """
 
     histogram_count: int  # number of distinct histograms
     rank_count: int  # number of distinct ranks
@@ -363,10 +366,10 @@ class _Block:
 
     @classmethod
     def by_histogram(cls, votes: Votes) -> tuple["_Block", Counts]:
-        """Return the queries of `votes` grouped by histogram, and the distinct histograms.
+        """Return the queries of `votes` grouped by histogram, and the distinct histograms (histograms × classes).
 
-        A histogram contains the counts of a query in descending order, so the order of the classes does not matter. The
-        distinct histograms are an array (histograms × classes). Classes with equal counts share a rank.
+        A histogram contains the counts of a query in descending order. So queries share a histogram if their counts
+        differ only in the order of the classes.
         """
         ordered, rank = sort_with_ranks(votes.counts)
         histograms, number = np.unique(ordered, axis=0, return_inverse=True)
@@ -375,7 +378,7 @@ class _Block:
 
     @classmethod
     def with_own_histograms(cls, votes: Votes) -> "_Block":
-        """Return the queries of `votes` without grouping: query i has histogram i, and class j has rank j."""
+        """Return the queries of `votes` without grouping: each query has its own histogram, with classes as ranks."""
         rank = np.broadcast_to(np.arange(votes.classes), votes.counts.shape)
         return cls(votes.queries, votes.classes, np.arange(votes.queries), rank, votes.matrix)
 
@@ -402,10 +405,10 @@ class _Block:
 
 
 def _worst_divergences(block: _Block, portions: Iterable[Pairs], orders: Array) -> Array:
-    """Return the largest divergence over all neighbours, for each histogram and each class that loses a vote.
+    """Return the largest divergence of each histogram from its neighbours, by the rank of the class that loses a vote.
 
-    The result is (histograms × ranks of this class × 2·orders): first the divergence of the histogram from the
-    neighbour, then the reverse. It is 0 for ranks that a histogram does not have.
+    The result is (histograms × ranks × 2·orders). Along the last axis, the divergences of the histogram from the
+    neighbour come first, then the reverse ones. Entries of ranks that a histogram does not have are 0.
     """
     table = np.zeros((block.histogram_count, block.rank_count, 2 * len(orders)))
     for pairs in portions:

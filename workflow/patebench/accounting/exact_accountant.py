@@ -92,11 +92,14 @@ class OrderSearch:
         return self.divergence.directions(queries, orders)[form].max(axis=1)
 
     def _search_near(self, stops: Integers, wanted: NDArray[np.bool_], delta: float) -> tuple[Array, NDArray[np.bool_]]:
-        """Search for the order with the least ε at `delta` for each number of queries T in `stops`.
+        """Search for the order with the least ε at `delta`, for each number of queries T in `stops`.
 
-        The search starts from the orders in the mask `wanted`. Return the divergences of the first T queries (2 forms ×
-        stops × `ORDERS`; see `ExactDivergence`), and a mask (stops × `ORDERS`) of the orders at which they were
-        computed; they are ∞ at other orders.
+        The search starts from the orders in the mask `wanted` (stops × `ORDERS`).
+
+        Returns
+        -------
+        Divergences of the first T queries (2 forms × stops × `ORDERS`; see `ExactDivergence`), ∞ where not computed,
+        and a mask (stops × `ORDERS`) of the computed ones.
         """
         forms, known = np.full((2, *wanted.shape), np.inf), np.zeros_like(wanted)
         for _ in range(_TURNS):
@@ -147,8 +150,8 @@ class OrderSearch:
 def _predict_index(how: Conversion, curve: Array, delta: float) -> int:
     """Predict the order with the least ε at `delta` by the conversion `how`; return its index in `ORDERS[::_EVERY]`.
 
-    `curve` contains the Rényi divergences at the orders `COARSE`, which have wider steps. A parabola through the least
-    ε at `COARSE` and the ε at the two adjacent orders predicts the order of the minimum.
+    `curve` contains the Rényi divergences at other orders, `COARSE`. A parabola is put through the least ε at the
+    orders `COARSE` and the ε at the two adjacent ones. Its minimum is the predicted order.
     """
     epsilons = conversion.unclipped(how, COARSE, curve, delta)
     best = int(np.argmin(epsilons))
@@ -246,8 +249,8 @@ class ExactAccountant(RenyiAccountant):
 def accountants(votes: Votes, neighbours: Neighbours | PerQueryNeighbours | None) -> list[Accountant]:
     """Return the exact accountants of a mechanism: for the worst neighbour of each query, and for the worst teacher.
 
-    The second needs a vote matrix in `votes`. `neighbours` yields outcome distributions (see `ExactDivergence`); None
-    for a mechanism without noise.
+    Without a vote matrix in `votes`, only the first is returned. `neighbours` yields outcome distributions (see
+    `ExactDivergence`); None for a mechanism without noise.
     """
     search = OrderSearch(ExactDivergence(votes, neighbours))
     forms = {"exact": "the worst neighbour of each query"}

@@ -127,13 +127,13 @@ class RenyiFilter:
 def queries_within(budget: RenyiFilter, answered: Iterable[bool], cost: PerQueryCost) -> int:
     """Charge `budget` for queries in order until it is used up, and return the number of queries asked.
 
-    A query is asked only if the budget covers both its threshold test and its answer. The cost of the answer is charged
-    only if the query is answered, which is public. Without a threshold test, every query counts as answered.
+    A query is asked only if the budget covers both its threshold test and its answer. The test is always charged. The
+    answer is charged only if the query is answered. Without a threshold test, every query counts as answered.
 
     Parameters
     ----------
     budget : filter that is charged
-    answered : for each query in order, True if the mechanism answered it
+    answered : for each query in order, True if the mechanism answered it, which is public
     cost : worst-case cost of a query
     """
     asked = 0

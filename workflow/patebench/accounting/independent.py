@@ -1,9 +1,13 @@
-"""Worst-case (ε, δ) bounds on T queries that do not depend on the votes and need no search over Rényi orders.
+"""Worst-case bounds on the (ε, δ) of T queries, without a search over Rényi orders.
 
-The bounds are for Gaussian noise (Balle & Wang 2018), pure differential privacy (Kairouz, Oh, Viswanath 2015), bounded
-range (Durfee & Rogers 2019; Dong, Durfee, Rogers 2020), and T equal steps whose privacy losses are evenly spaced, on a
-lattice (Sommer, Meiser, Mohammadi 2019). Derivation: docs/explanation/proofs-composition.md, "Bounds without a Rényi
-curve".
+There are bounds for these kinds of queries:
+
+- counts with Gaussian noise (Balle & Wang 2018)
+- ε-DP queries (Kairouz, Oh, Viswanath 2015)
+- queries whose privacy loss has a bounded range (Durfee & Rogers 2019; Dong, Durfee, Rogers 2020)
+- queries whose privacy loss takes evenly spaced values (Sommer, Meiser, Mohammadi 2019)
+
+Derivation: docs/explanation/proofs-composition.md, "Bounds without a Rényi curve".
 """
 
 import math
@@ -164,17 +168,17 @@ _POINTS = 1 << 22
 
 
 def lattice_composition(loss_probabilities: Array, top: float, queries: int, delta: float) -> float:
-    """Return the least ε for which T = `queries` equal steps are together (ε, δ)-DP, rounded up.
+    """Return the least ε for which T = `queries` equal queries are together (ε, δ)-DP, rounded up.
 
-    δ(ε) is Σ_l p_l·(1 − e^{ε − l}), where p_l is the probability of the total privacy loss l of T steps, and the sum is
-    over l > ε (Sommer et al. 2019, Lemma 5). If there are more than `_POINTS` values of l, or δ is below the rounding
-    error, the result is T·`top`, the ε of basic composition.
+    The privacy loss of one query takes evenly spaced values, from `top` down to −`top`. Let p_l be the probability of
+    the total privacy loss l of T queries. Then δ(ε) is the sum of p_l·(1 − e^{ε − l}) over all l > ε (Sommer et al.
+    2019, Lemma 5). If there are too many values of l, or δ is below the rounding error, the result is T·`top`, the ε of
+    basic composition.
 
     Parameters
     ----------
-    loss_probabilities : (losses,) probabilities of the privacy losses of one step, from `top` down to −`top` in equal
-        steps
-    top : largest privacy loss of one step
+    loss_probabilities : (losses,) probability of each privacy loss of one query, in descending order of the losses
+    top : largest privacy loss of one query
     """
     plain, points = queries * top, queries * (len(loss_probabilities) - 1) + 1
     if plain == 0 or math.isinf(plain) or points > _POINTS:

@@ -1,18 +1,19 @@
 """Bound on the privacy cost of releasing only the label of a noisy argmax, which is below that of the noisy counts.
 
 **Theorem.** Each count gets independent noise with a symmetric log-concave density. Counts are in units of the noise
-scale, so one vote is s = 1/scale. If one teacher changes its vote from class a to class b, the Rényi divergence of
+scale, so one vote is s = 1/scale. Let one teacher change its vote from class a to class b. The Rényi divergence of
 order α between the labels is at most
 
     W(α) = sup over real u, v of D_α( P(u, v) ‖ P(u − s, v + s) ).
 
-P(u, v) is the distribution of three outcomes. With S_a = u + noise and S_b = v + noise, outcome a is S_a > max(S_b, 0),
-outcome b is S_b > max(S_a, 0), and the third outcome is neither. The theorem holds for any votes, any number of classes
-and adaptive queries (van Erven & Harremoës 2014, *Rényi divergence and Kullback–Leibler divergence*, Theorem 13).
+Here u and v are the counts of a and b minus the largest noisy count of all other classes. P(u, v) is the distribution
+of three outcomes: a wins, b wins, or another class wins. With S_a = u + noise and S_b = v + noise, a wins if S_a >
+max(S_b, 0), and b wins if S_b > max(S_a, 0). The theorem holds for any votes, any number of classes and adaptive
+queries (van Erven & Harremoës 2014, *Rényi divergence and Kullback–Leibler divergence*, Theorem 13).
 
-The supremum is not searched but bounded. Inside a bounded region of (u, v), `label_tables` and, for discrete noise,
-`label_integers` bound it for each cell (a small range of u and v). Outside this region, some outcomes are improbable,
-and `_bound_outside` bounds the supremum.
+W(α) is bounded from above. In a bounded region, the bounds are computed for cells, which are small ranges of u and v
+(`label_tables`; `label_integers` for discrete noise). Outside this region, some outcomes are improbable
+(`_bound_outside`).
 Proof: docs/explanation/proofs-labels.md, "The cost of a label".
 """
 
@@ -64,11 +65,11 @@ class _Noise:
 
 
 def _bound_gaussian_tail(s: float, order: float, reach: float) -> tuple[float, float]:
-    """Return two bounds on the contribution of Gaussian noise beyond `reach` to the divergence of one label.
+    """Bound the part of the Rényi divergence of one label that is due to Gaussian noise beyond `reach`.
 
-    One vote changes a count by `s`; `s` and `reach` are in noise scales. The divergence of order α = `order` is
-    ln(1 + Σ P·f(r))/(α − 1), with a sum over outcomes (`label_tables.excess` defines f). The bounds are on the part of
-    this sum that is due to noise beyond `reach`, divided by α(α−1)s²/2.
+    The divergence of order α = `order` is ln(1 + x)/(α − 1), where x is a sum over outcomes (`label_tables.excess`).
+    The bounds are on the part of x that is due to noise beyond `reach`, in units of α(α−1)s²/2. One vote changes a
+    count by `s`; `s` and `reach` are in noise scales.
 
     Returns
     -------
@@ -276,7 +277,7 @@ def accountant(
     ----------
     costs, parameter : the function `gaussian` and its σ, or `laplace` and its γ
     further_costs : Rényi curve of all other costs of a query, such as a threshold test
-    test : citation of the theorem for `further_costs`
+    test : citation for `further_costs`, such as the theorem for a threshold test; empty: none
     """
 
     def build(cost: LabelCost, discrete: str | LabelAccountant) -> LabelAccountant:

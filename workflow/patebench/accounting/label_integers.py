@@ -1,18 +1,17 @@
-"""Bounds for `accounting.label` if the noise is an integer, so that scores may tie; the lowest class wins a tie.
+"""Bounds for `accounting.label` if the noise is an integer, so that noisy counts may be equal.
 
 One vote moves from class a to class b. The integers u and v are the counts of a and b relative to the largest noisy
-count of all other classes (see `gaussian`), and Z_a and Z_b are the noise of a and b. If a and b both beat all other
-classes, a wins where Z_a + u ≥ Z_b + v + κ. The tie rule determines κ, which is 0 or 1; the bounds are computed for
-both values. W(α), which bounds the divergence of a label in `accounting.label`, is here a supremum over u, v and κ. It
-is bounded for each cell, a range of u and v (`label_tables.Cells`).
+count of all other classes, as defined in the function `gaussian`. Z_a and Z_b are the noise of a and b. If a and b both
+beat all other classes, a wins where Z_a + u ≥ Z_b + v + κ. Here κ is 0 or 1, depending on which classes win ties.
+Bounds are computed for both values of κ, in cells, which are ranges of u and v (`label_tables.Cells`).
 
 Let p(z) be the probability of the noise z, and F the distribution function of the noise. The probabilities that a, b or
-neither wins are
+another class wins are
 
     P_a(u, v; κ) = Σ_{x ≥ 0} p(x − u) F(x − v − κ),  P_b(u, v; κ) = P_a(v, u; 1 − κ),  P_o = F(−1 − u) F(−1 − v),
 
-where x is the winner's score. The moved vote changes (u, v) to (u − 1, v + 1). The log ratios of the probabilities
-before and after are r_a, r_b and r_o. Upper bounds are rounded up, and lower bounds down.
+where x is the value of Z_a + u. The moved vote changes (u, v) to (u − 1, v + 1). Upper bounds are rounded up, and lower
+bounds down.
 Proof: docs/explanation/proofs-labels.md, "The cost of a label with discrete noise".
 """
 
@@ -56,7 +55,10 @@ class IntegerDistribution:
     def of(
         cls, log_weight: Callable[[Array], Array], reach: int, bend: float, steepest: float
     ) -> "IntegerDistribution":
-        """Create the distribution with Pr[z] ∝ exp(`log_weight(z)`) for |z| ≤ `reach`; `log_weight` is symmetric."""
+        """Create the distribution with Pr[z] ∝ exp(`log_weight(z)`) for |z| ≤ `reach`; `log_weight` is symmetric.
+
+        The docstring of the class describes `bend` and `steepest`.
+        """
         weight = np.exp(log_weight(np.arange(-reach, reach + 1, dtype=np.float64)))
         below = np.cumsum(weight)
         return cls(weight / below[-1], below / below[-1], bend, steepest)
@@ -77,8 +79,8 @@ class IntegerDistribution:
     def neither_ratio(self, u: Integers, v: Integers) -> Array:
         """Return the privacy loss if neither class a nor class b wins: ln P_o(u, v) − ln P_o(u − 1, v + 1).
 
-        P_o(u, v) = Pr[u + Z < 0]·Pr[v + Z < 0] is the probability of this outcome, with Z the noise. The result is NaN
-        where it is infinite or undefined.
+        P_o(u, v) = Pr[u + Z < 0]·Pr[v + Z < 0] is the probability of this outcome, with Z the noise. The function
+        `gaussian` defines `u` and `v`. Entries are NaN where the privacy loss is infinite or undefined.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             gained = np.log(self.below(-1 - v) / self.below(-2 - v)) - np.log(self.below(-u) / self.below(-1 - u))
@@ -89,8 +91,9 @@ def gaussian(sigma: float) -> list[Cells]:
     """Return bounds on the probabilities that class a, class b or neither wins with discrete Gaussian noise.
 
     One vote moves from a to b. Let n_a be the count of a, and y the largest noisy count of all classes except a and b.
-    Then u is n_a − y, or n_a − y − 1 if the class with the count y wins ties with a. So a beats all classes except b if
-    u + noise ≥ 0. v is defined in the same way for b. The cells cover all integers u, v ≥ −9σ with |u − v| ≤ 18σ.
+    If a wins ties with the class of count y, u is n_a − y; if not, u is n_a − y − 1. In both cases, a beats all classes
+    except b if u + noise ≥ 0. The number v is defined in the same way for b. The cells cover all integers u, v ≥ −9σ
+    with |u − v| ≤ 18σ.
     """
     # `bend` is 1/σ², as ln Σ_{z ≤ x} exp(−z²/2σ²) is −x²/2σ² plus a convex function.
     reach = math.ceil(14 * sigma) + 2
@@ -114,10 +117,11 @@ def laplace(scale: float) -> list[Cells]:
     return _cells(noise, w, t, 18.0, scale)
 
 
-def _cells(noise: IntegerDistribution, w: Array, t: Array, out: float, scale: float) -> list[Cells]:
-    """Return bounds on the probabilities that class a, class b or neither wins, for both ways to break ties.
+def _cells(noise: IntegerDistribution, w: Array, t: Array, largest: float, scale: float) -> list[Cells]:
+    """Return bounds on the probabilities that class a, class b or neither wins, for κ = 0 and for κ = 1.
 
-    The bounds are for cells of u and v, which `gaussian` defines. There are two kinds of cells:
+    The docstring of the module defines κ, which describes ties of a and b. The function `gaussian` defines u and v. The
+    bounds are for cells of two kinds:
 
     - If u + v is at least `w[0]`, a cell is a range of u + v and a range of u − v.
     - If u + v is below `w[0]`, a cell is a square: a range of u and an equally long range of v.
@@ -126,13 +130,13 @@ def _cells(noise: IntegerDistribution, w: Array, t: Array, out: float, scale: fl
     ----------
     w : edges of the ranges of u + v
     t : edges of the ranges of u − v ≥ 0; ranges of u − v < 0 have the same edges with a minus sign
-    out : largest |u| and |v| in the squares
-    scale : noise scale; `w`, `t` and `out` are in units of it
+    largest : largest |u| and |v| in the squares
+    scale : noise scale; `w`, `t` and `largest` are in units of it
     """
     rows, columns = (np.unique(np.round(edge * scale).astype(np.int64)) for edge in (w, both_signs(t)))
     columns = np.concatenate([[columns[0] - 1], columns, [columns[-1] + 2]])
-    # Square cells reach `out` noise scales in u and in v.
-    step, last = max(1, int(scale / 8)), math.ceil(out * scale)
+    # Square cells reach `largest` noise scales in u and in v.
+    step, last = max(1, int(scale / 8)), math.ceil(largest * scale)
     squares = np.arange(-last - step, last + 2 * step, step)
     # If both beat all others, a wins where its score is at least that of b plus κ = `tie`.
     return [
@@ -185,9 +189,10 @@ class _WinBounds:
 
     @staticmethod
     def _compute_block(noise: IntegerDistribution, w: Integers, t: Integers, tie: int) -> tuple[Array, Array, Array]:
-        """Return bounds if class a wins: `low` and `high` on the probability, and `ratio` on the privacy loss.
+        """Return bounds on the probability P_a that class a wins, and on the privacy loss of this outcome.
 
-        All three are (cells of u + v with edges `w`, values `t` of u − v). For u, v and `tie`, see `near`.
+        The result is a lower bound on P_a, an upper bound on P_a, and an upper bound on the privacy loss. Each is an
+        array (cells of u + v with edges `w`, values `t` of u − v). For u, v and `tie`, see `near`.
         """
         z = np.arange(-noise.reach, noise.reach + 1)
         start = -((-w[:, None] - t) // 2)  # the least u of each cell, rounded up
@@ -215,9 +220,10 @@ def _tail_sums(terms: Array) -> Array:
 
 
 def _read_tail_sums(sums: Array, z: Integers) -> Array:
-    """Return, for each entry of `z` (cells × columns), the sum of the column's terms at noise values ≥ this entry.
+    """Return the sum of the terms at noise values ≥ z, for each entry z of the array `z` (cells × columns).
 
-    `sums` (columns × values) is the result of `_tail_sums` for terms at the noise values −reach to reach.
+    Every column of `z` has its own terms, at the noise values −reach to reach. `sums` (columns × values) is the result
+    of `_tail_sums` for these terms.
     """
     reach = sums.shape[1] // 2 - 1
     return np.take_along_axis(sums.T, np.clip(z + reach, 0, 2 * reach + 1), axis=0)
@@ -237,7 +243,7 @@ def _bound_neither(noise: IntegerDistribution, w: Integers, t: Integers) -> tupl
     bend = min(noise.bend, 1e12)
     growth = np.minimum(bend * np.maximum(1 - t[:-1], 0), noise.steepest)
     fall = np.minimum(bend * np.maximum(t[1:] - 2, 0), noise.steepest)
-    # r_o is H(−2 − v) − H(−1 − u) with H(x) = ln F(x + 1) − ln F(x), bounded at the corners of the cell.
+    # The privacy loss is H(−2 − v) − H(−1 − u) with H(x) = ln F(x + 1) − ln F(x), bounded at the corners of the cell.
     above = np.fmin(noise.neither_ratio(low_u, high_v), growth)
     below = np.fmax(noise.neither_ratio(high_u, low_v), -fall)
     return low, high, np.maximum(above, 0.0) * (1 + _ERROR), np.minimum(below, 0.0) * (1 + _ERROR)
@@ -246,8 +252,8 @@ def _bound_neither(noise: IntegerDistribution, w: Integers, t: Integers) -> tupl
 def far(noise: IntegerDistribution, edge: Integers, below: int, tie: int) -> Cells:
     """Return bounds on the probabilities that class a, class b or neither wins, in square cells of u and v.
 
-    `edge` are the edges of the cells in u and in v. For u, v and `tie`, see `near`. The function `near` covers all u
-    and v with u + v ≥ `below`, so the bounds are set to 0 in squares that are entirely in this range.
+    `edge` are the edges of the cells in u and in v. For u, v and `tie`, see `near`. Bounds are computed for squares
+    that contain points with u + v < `below`. All other squares get bounds of 0, because `near` covers them.
     """
     # Bounds are computed at the corners of a square, by lemma 1 in docs/explanation/proofs-labels.md.
 

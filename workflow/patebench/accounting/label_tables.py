@@ -47,13 +47,14 @@ def excess(ratio: Array, order: float) -> Array:
 class Cells:
     """Bounds on the probabilities P of three outcomes: class a, class b or neither of them wins.
 
-    A cell is a range of counts of a and b. A block is a group of neighbouring cells, which can be bounded together.
-    P′ is the probability after a vote has moved from a to b, and r = ln P − ln P′.
+    A cell is a range of counts of a and b. A block is a group of neighbouring cells, which can be bounded together. The
+    privacy loss of an outcome is r = ln P − ln P′, where P′ is the probability after a vote has moved from a to b.
 
     Parameters
     ----------
     low, high : (3 outcomes, blocks, cells per block) lower and upper bounds on P
-    ratio : (4, blocks, cells per block) bounds on r: maximum for a, minimum for b, maximum and minimum for neither
+    ratio : (4, blocks, cells per block) four bounds on r: upper bound if a wins, lower bound if b wins, upper bound if
+        neither wins, lower bound if neither wins
     """
 
     low: Array
@@ -315,10 +316,9 @@ def _create_table(
     w, t : edges of the cells
     wins, tie_density : (edges of w, edges of t) probability P_a that class a wins, and density of a tie of a and b
     limits : limits of `wins` and of `tie_density` as w → ∞
-    corner : (cells of w except the last, edges of t) upper bound on ∂ ln P_a/∂t. The table uses it wherever it is
-        smaller than the bounds from the other arguments
-    bend : upper bound on the slope of the hazard f(x)/F(−x)
-    slope : upper bound on the slope of ln f, which also bounds ∂ ln P_a/∂t
+    corner : (cells of w except the last, edges of t) upper bound on ∂ ln P_a/∂t; used where other bounds are larger
+    bend : upper bound on the derivative of f(x)/F(−x)
+    slope : upper bound on the derivative of ln f, which is also an upper bound on ∂ ln P_a/∂t
     """
     u, v = (w[:, None] + t) / 2, (w[:, None] - t) / 2
     above_u, above_v = below(-u), below(-v)

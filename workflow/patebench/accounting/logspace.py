@@ -80,7 +80,7 @@ def rowwise(function: Callable[[NDArray[Any]], Array], table: NDArray[Any]) -> A
 
 
 def log_two_outcomes(log_q: ArrayLike, log_r: ArrayLike, log_b: ArrayLike, exponent: ArrayLike) -> Array:
-    """Return ln((1−q)·Aᵉ + q·Bᵉ) with A = (1−q)/(1−r).
+    """Return ln((1−q)·A^t + q·B^t) with A = (1−q)/(1−r).
 
     Both data-dependent theorems of PATE bound a log moment by this formula, where q is an upper bound on the
     probability that the label is not the plurality. Results below `LEAST` are rounded up to `LEAST`.
@@ -88,9 +88,9 @@ def log_two_outcomes(log_q: ArrayLike, log_r: ArrayLike, log_b: ArrayLike, expon
     Parameters
     ----------
     log_q, log_r, log_b : ln q, ln r and ln B, with q ≤ r ≤ 1 and B ≥ 1
-    exponent : (…, exponents) exponents e > 0
+    exponent : (…, exponents) exponents t > 0
     """
-    # Evaluated as ln(1 + (1−q)(Aᵉ − 1) + q(Bᵉ − 1)), whose terms are all positive: nothing cancels for small q.
+    # Evaluated as ln(1 + (1−q)(A^t − 1) + q(B^t − 1)), whose terms are all positive: nothing cancels for small q.
     log_q, log_r, log_b, exponent = (np.asarray(value, dtype=np.float64) for value in (log_q, log_r, log_b, exponent))
     with np.errstate(over="ignore"):
         log_a = np.log1p(np.exp(log_q + log_expm1(log_r - log_q) - log1mexp(log_r)))
@@ -104,13 +104,13 @@ def log_two_outcomes(log_q: ArrayLike, log_r: ArrayLike, log_b: ArrayLike, expon
 
 
 def _two_outcomes_plain(log_q: Array, log_a: Array, log_b: Array, exponent: Array) -> Array:
-    """Return ln((1−q)·Aᵉ + q·Bᵉ) from ln q, ln A, ln B and e; no power may overflow, and no probability underflow."""
+    """Return ln((1−q)·A^t + q·B^t), computed directly. No power may overflow, and q may not underflow."""
     q = np.exp(log_q)
     return np.maximum(np.log1p((1 - q) * np.expm1(exponent * log_a) + q * np.expm1(exponent * log_b)), LEAST)
 
 
 def _two_outcomes_in_log_space(log_q: Array, log_a: Array, log_b: Array, exponent: Array) -> Array:
-    """Return ln((1−q)·Aᵉ + q·Bᵉ) for any ln q, ln A, ln B and e, with large terms in log space."""
+    """Return ln((1−q)·A^t + q·B^t) for any ln q, ln A, ln B and exponents t, with large terms in log space."""
     likely = log1mexp(log_q) + log_expm1(exponent * log_a)
     rest = log_q + log_expm1(exponent * log_b)
     return np.maximum(softplus(np.logaddexp(likely, rest)), LEAST)

@@ -6,17 +6,20 @@ does not increase with γ. Let g_q be the gap of query q, B a bound on the diver
 
     k(D) = the least k ≥ 0 with Σ_q G(g_q − 2k) > B.
 
-For k = k(D), the labels of all queries are released with probability p_k; otherwise no label is released. The
-probability p₀ is a parameter. It is small, because the divergence of the labels may exceed B if k = 0. Let R ≥ B be a
-bound on the divergence of the decision and the labels together. For this bound, the probabilities p and p′ with which
-two neighbours release labels must satisfy
+So at least k(D) teachers must change their votes before the sum exceeds B. The labels are released with probability p_k
+for k = k(D); otherwise nothing is released. If k(D) is 0, the sum exceeds B already. So the parameter p₀ must be small.
+
+The decision to release depends on the votes, so it also has a cost. Let R ≥ B be a bound on the divergence of the
+decision and the labels together. For this bound, the probabilities p and p′ with which two neighbours release labels
+must satisfy
 
     ln( (1 − p)^α (1 − p′)^{1−α} + p^α p′^{1−α} e^{(α−1)B} ) / (α − 1)  ≤  R,                                        (*)
 
-and the same inequality with p and p′ exchanged. Each p_{k+1} is the largest p that satisfies both with p′ = p_k.
+and the same inequality with p and p′ exchanged. Each p_{k+1} is the largest p that satisfies both inequalities for p′ =
+p_k.
 
-Theorem. Let M_α(R) be an ε for which every (α, R)-Rényi private release is (ε, δ)-DP. Then the release is
-(M_α(R), δ)-DP for every δ ≥ p₀ and any votes. Queries must not depend on earlier labels.
+Theorem. Let M_α(R) be an ε for which every (α, R)-Rényi private release is (ε, δ)-DP. Then the release is (M_α(R),
+δ)-DP for every δ ≥ p₀ and any votes. Queries must not depend on earlier labels.
 p_k is a multiple of 2⁻⁵³, and sums of G are rounded correctly, so that k and p_k are exact.
 Proof (ours, after Redberg, Zhu, Wang 2023): docs/explanation/proofs-mechanisms.md, "Propose, test, release".
 """
@@ -84,10 +87,10 @@ class Decision:
         return 1.0 if k is None else _pass_probabilities(self, k)[k] / UNITS
 
     def fulfils(self, units: int, previous_units: int) -> bool:
-        """Return True if condition (*) of the module holds in both directions, for p = `units`/UNITS and p′.
+        """Return True if one data set may release labels with probability p, and its neighbour with probability p′.
 
-        p and p′ = `previous_units`/UNITS are the probabilities with which two neighbours release labels. If (*) holds,
-        the Rényi divergence of order α between the two releases is at most `total`.
+        p is `units`/2⁵³, and p′ is `previous_units`/2⁵³. Condition (*) of the module must hold in both directions. The
+        Rényi divergence of order α between the two releases is then at most `total`.
         """
         one, other = _log_probabilities(units), _log_probabilities(previous_units)
         return max(self._left_side(one, other), self._left_side(other, one)) <= (self.order - 1) * self.total
@@ -103,11 +106,11 @@ class Decision:
         return float(np.logaddexp(nothing, labels + paid)) + _ROUNDING * (sizes + 1)
 
     def curve(self, k: int | None, labels: Array, orders: Array) -> Array:
-        """Return the Rényi divergence (… × orders) of the release, which consists of the decision and any labels.
+        """Return the Rényi divergence (… × orders) of the release: the decision and, if it is positive, the labels.
 
-        `labels` (… × orders) is the divergence of the labels alone. `k` is the result of `steps` for the votes. For a
-        neighbour, the result of `steps` is k − 1, k or k + 1, or None if `k` is None. The returned divergence is the
-        maximum over these cases and both directions.
+        `labels` (… × orders) is the divergence of the labels, if they are released. `k` is the result of `steps` for
+        the votes. For a neighbour, `steps` returns k − 1, k or k + 1, or None if `k` is None. The returned divergence
+        is the maximum over these cases and both directions.
         """
         near = {k} if k is None else {max(k - 1, 0), k, k + 1}
         pairs = [(self.probability(k), self.probability(other)) for other in near]
@@ -135,7 +138,7 @@ def _log_probabilities(units: int) -> tuple[float, float]:
 def _release_divergence(p: float, q: float, labels: Array, orders: Array) -> Array:
     """Return the Rényi divergence of a release that publishes labels with probability `p`, or `q` on the neighbour.
 
-    Otherwise, it publishes nothing. `labels` (… × orders) is the Rényi divergence of the labels.
+    With the remaining probability, nothing is published. `labels` (… × orders) is the Rényi divergence of the labels.
     """
     if p == q == 1:
         return labels
@@ -148,10 +151,10 @@ def _release_divergence(p: float, q: float, labels: Array, orders: Array) -> Arr
 
 @dataclass(frozen=True, kw_only=True)
 class WholeAccountant(RenyiAccountant):
-    """Rényi accountant of propose-test-release; it uses all of δ for the conversion to ε.
+    """Rényi accountant of propose-test-release, which converts to ε at the full δ.
 
-    δ need not also cover the failure probability p₀. For any two neighbours, either the Rényi divergence is at most
-    `Decision.total`, or both release labels with probability at most p₀. If p₀ exceeds δ, ε is ∞.
+    The failure probability p₀ is not subtracted from δ. The theorem of this module allows this for p₀ ≤ δ. If p₀
+    exceeds δ, ε is ∞.
     """
 
     def remaining_delta(self, delta: float, queries: int) -> float:

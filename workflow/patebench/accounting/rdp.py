@@ -1,12 +1,12 @@
-"""Rényi accounting of Scalable PATE (Papernot et al. 2018) for GNMax, and its Laplace counterpart for LNMax.
+"""Rényi accounting of GNMax by Scalable PATE (Papernot et al. 2018), and of LNMax by PATE 2017.
 
-Curves are Rényi divergences per query at orders α > 1; they add up over queries. Data-dependent curves bound
-D_α(M(D) ‖ M(D′)) for a mechanism M, the actual data D and any neighbour D′.
+A curve contains the Rényi divergences of one query at orders α > 1. Curves of queries add up. A data-dependent curve
+bounds D_α(M(D) ‖ M(D′)) for a mechanism M, the actual data D and any neighbour D′. Every data-dependent theorem starts
+from q, an upper bound on the probability that the label is not the plurality of the votes.
 
-The moments accountant of PATE 2017 (Papernot et al., *Semi-supervised knowledge transfer*) is a special case: LNMax(γ)
-releases argmax(counts + Lap(1/γ)), and one query is 2γ-DP. α(l) is the l-th log moment of the privacy loss, so α(l)/l
-is the Rényi divergence of order l + 1, in the direction D(M(D) ‖ M(D′)). All data-dependent theorems start from q, an
-upper bound on the probability that the label is not the plurality of the votes.
+LNMax(γ) releases argmax(counts + Lap(1/γ)), and one query is 2γ-DP. PATE 2017 (Papernot et al., *Semi-supervised
+knowledge transfer*) states its theorems as log moments of the privacy loss. The l-th log moment is l times the Rényi
+divergence of order l + 1.
 """
 
 from collections.abc import Callable
@@ -176,10 +176,11 @@ _PLAIN = 600.0
 
 
 def _bound_log_q(counts: NDArray[np.integer], union_bound: Callable[[NDArray[np.integer]], Array]) -> Array:
-    """Return the bound `union_bound` on ln Pr[the label is not the plurality] per query, at most ln(1 − 1/m).
+    """Return an upper bound on ln Pr[the label is not the plurality] for each query.
 
-    m is the number of classes. `union_bound` is a function of the leads of the plurality over each other class, in
-    votes: (queries, classes − 1), ascending in each row.
+    The bound is the smaller of ln(1 − 1/m), with m the number of classes, and the result of `union_bound`. This
+    function takes the leads of the plurality over each other class in votes, (queries, classes − 1), ascending in each
+    row.
     """
 
     def solve(rows: NDArray[np.integer]) -> Array:

@@ -8,13 +8,14 @@ noise, rounded to a grid and clipped to the range from 0 to the worst-case bound
 - f is the bound at one order α, and S is its β-smooth sensitivity.
 - Δ is the step of the grid. s is the sensitivity in steps, plus 2 for rounding.
 - N is a draw of discrete Gaussian noise of scale σs.
-- z is the normal quantile that a standard normal variable exceeds with probability δ′.
+- z is the number that a standard normal variable exceeds with probability δ′.
 
 f bounds the Rényi divergence in one direction only. In the other direction, the bound is f of the neighbouring votes,
 which is at most f + S. So f + S bounds both directions. Before clipping, f̂ is below f + S with probability at most δ′.
-The shift and the noise scale depend on the votes too. `cost` bounds the Rényi divergence of releasing f̂, including
-this dependence. The cost stated in Scalable PATE for continuous noise is not used: for small σ and 2αβ near 1, it is
-below the divergence that it should bound (the tests show a case).
+
+`cost` bounds the Rényi divergence of releasing f̂. It takes into account that the shift and the noise scale depend on
+the votes. The cost that Scalable PATE states for continuous noise is not used, because it is too small for some
+parameters.
 The stated ε covers the labels and one number f̂; publishing several such numbers costs more.
 Proof: docs/explanation/proofs-noise.md, "Sanitised bounds".
 """
@@ -59,8 +60,8 @@ def cost(order: ArrayLike, beta: ArrayLike, noise: ArrayLike, margin: ArrayLike 
     ----------
     order : Rényi order α
     beta : β of the smooth sensitivity
-    noise : σ; the noise scale is σ·(S + 2), with S the smooth sensitivity in grid steps
-    margin : upward shift of the noisy bound in units of the noise scale, which makes it unlikely to be too small
+    noise : σ, the noise scale divided by S + 2, where S is the smooth sensitivity in grid steps
+    margin : upward shift of the noisy bound in units of the noise scale
     """
     order, noise, margin = (np.asarray(value, dtype=np.float64) for value in (order, noise, margin))
     beta = np.asarray(beta, dtype=np.float64) + _SLACK
@@ -107,7 +108,7 @@ class Design:
     ----------
     order : Rényi order α of the bound
     beta : β of the smooth sensitivity
-    noise : σ; the noise scale is σ·(smooth sensitivity + 2·`step`)
+    noise : σ, the noise scale divided by (smooth sensitivity + 2·`step`)
     failure : probability δ′ that the noisy bound is too small
     step : step Δ of the grid to which the noisy bound is rounded
     """
@@ -160,7 +161,8 @@ class Design:
 def best_design(curve: Array, local: Array, ceiling: Array, delta: float) -> Design:
     """Return the noise parameters for which the median of the noisy bound gives the least ε at `delta`.
 
-    If the arguments are computed from artificial counts (`profile`) instead of the votes, the result is public.
+    The result depends on the counts from which `curve` and `local` were computed. With artificial counts (`profile`),
+    it does not depend on votes.
 
     Parameters
     ----------
@@ -238,23 +240,27 @@ fresh = SanitisingNoise(lambda queries: Entropy(), secret=True)
 
 
 def seeded(seed: int, *names: str | int) -> SanitisingNoise:
-    """Return reproducible noise, which gives no privacy, from `seed` and the random stream `names`."""
+    """Return reproducible noise, which gives no privacy.
+
+    The noise depends on `seed` and on `names`; different names give independent noise.
+    """
     return SanitisingNoise(lambda queries: seeds.generator(seed, *names, "sanitised", queries), secret=False)
 
 
 def accountants(
     votes: Votes, per_query: PerQuery, worst: Callable[[Array], Array], theorem: str, noise: SanitisingNoise
 ) -> list[Accountant]:
-    """Return two accountants that compute ε from a data-dependent bound plus noise.
+    """Return two accountants for sanitised bounds, which are data-dependent Rényi bounds plus noise.
 
-    The ε of the first may be published if `noise` is secret. The second, for comparison, has noise parameters optimised
-    on `votes`. The list is empty if computing the smooth sensitivity would take more than an hour, which depends only
-    on public numbers.
+    The ε of the first accountant may be published if `noise` is secret. The second accountant is for comparison only:
+    its noise parameters are optimised on `votes`. The list is empty if computing the smooth sensitivity would take more
+    than an hour. This time is estimated from public numbers only.
 
     Parameters
     ----------
-    per_query, theorem : data-dependent theorem, and its citation
+    per_query : data-dependent theorem
     worst : data-independent Rényi curve of one query, which `per_query` never exceeds
+    theorem : citation of the data-dependent theorem
     noise : noise of the first accountant
     """
     if (hours := smooth.work(votes.queries, votes.classes, votes.teachers) / _CELLS_PER_HOUR) > 1:

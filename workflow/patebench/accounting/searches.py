@@ -40,13 +40,14 @@ def bisect(
 ) -> N:
     """Return a value between `safe` and `unsafe` at which `holds` is true, as near to `unsafe` as possible.
 
-    The search is by bisection. It ends when the relative distance to a value at which `holds` is false is at most
-    `near`, or when no value is in between.
+    The search is by bisection. It ends at a relative distance of at most `near` from a value at which `holds` is false,
+    or when no value is in between.
 
     Parameters
     ----------
     holds : condition on a value
-    safe, unsafe : values at which `holds` is true and false; neither is evaluated
+    safe : value at which `holds` is true; this is not checked
+    unsafe : value at which `holds` is false; this is not checked
     halve : function that returns a value between two others
     near : relative tolerance
     """
@@ -76,7 +77,7 @@ def edge(
     guess: float | None = None,
     near: float = _NEAR,
 ) -> float:
-    """Return the value of a noise parameter, from `low` to `high`, at which `cost` is largest but at most `budget`.
+    """Return the noise parameter, from `low` to `high`, whose cost is closest to `budget` without exceeding it.
 
     Parameters
     ----------
@@ -113,7 +114,7 @@ def edge(
 
 
 def _find_crossing(cost: Callable[[float], float], budget: float, ends: dict[float, float], near: float) -> float:
-    """Return the value between the two keys of `ends` at which `cost` is largest but at most `budget`.
+    """Return the value between the two keys of `ends` whose cost is closest to `budget` without exceeding it.
 
     `ends` maps values to costs: first a value whose cost is at most `budget`, then one whose cost exceeds it. `near` is
     the relative tolerance of the result.

@@ -1,7 +1,7 @@
 """Smooth sensitivity of data-dependent Rényi bounds (Nissim, Raskhodnikova, Smith 2007; Scalable PATE, appendix B).
 
-The bound for data D is f(D) = Σ_i h(q_i) over queries i. q_i is an upper bound on the probability that the label is
-not the plurality, and h(q) is the bound of a theorem on the Rényi divergence of order α. f and its smooth sensitivity
+The bound for data D is f(D) = Σ_i h(q_i) over queries i. q_i is an upper bound on the probability that the label is not
+the plurality, and h(q) is the bound of a theorem on the Rényi divergence of order α. f and its smooth sensitivity
 depend on the votes, so they must not be published; `sanitised.py` adds the noise for publication. The theorem must
 satisfy two conditions, which both theorems of PATE do:
 
@@ -9,10 +9,10 @@ satisfy two conditions, which both theorems of PATE do:
     votes, and φ(x) = Pr[Z > x] for a Z with symmetric log-concave density.
 (2) h does not decrease in q.
 
-Let q(g) be the value of q if the plurality leads every other class by the same number g of votes, and let H(g) be
-h(q(g)). g is called the *even gap* of the value q(g). Two histograms are adjacent if they differ in one vote. One of
-them has the smaller q; let g be the even gap of this q. Then the values of h for the two histograms differ by at most
-W(g) = H(g − 2) − H(g).
+Let H(g) be the value of h if the plurality leads every other class by the same number g of votes. The number g may be a
+fraction, so every value of q belongs to such a g, the *even gap* of q. Two histograms are adjacent if they differ in
+one vote. Then the values of h for the two histograms differ by at most W(g) = H(g − 2) − H(g), where g is the even gap
+of the smaller one of the two values of q.
 
 For query i, consider all adjacent pairs of which at least one histogram differs from the counts in at most d votes.
 U_i(d) is an upper bound on W(g) for all these pairs. So Σ_i U_i(d) bounds the local sensitivity within d votes per
@@ -42,10 +42,10 @@ _ROUNDING = 1e-12  # error of f per query, relative to the data-independent boun
 
 @dataclass(frozen=True)
 class PerQuery:
-    """Data-dependent theorem: a bound on the Rényi divergence of a query as a function of its counts.
+    """Data-dependent theorem that bounds the Rényi divergence of a query.
 
-    It is a function of q, an upper bound on the probability that the label is not the plurality. The theorem must
-    satisfy conditions (1) and (2) of the module.
+    The bound depends on the counts of the query only through q, an upper bound on the probability that the label is not
+    the plurality. The theorem must satisfy conditions (1) and (2) of the module.
     """
 
     log_q: Callable[[NDArray[Any]], Array]  #: counts (queries × classes), integer or not → ln q per query
@@ -61,8 +61,8 @@ class Steps:
     """Table of how much one changed vote can change the Rényi bound on a query.
 
     The nodes of the table are histograms in which the plurality leads every other class by g votes, with g from 0 to
-    the number of teachers. Between nodes, values are interpolated linearly. The table does not depend on the votes. Its
-    values have no meaning at orders where the data-independent bound is ∞.
+    the number of teachers. Between nodes, values are interpolated linearly. The table does not depend on the votes. At
+    orders where the data-independent bound is ∞, the table has no meaning.
     """
 
     log_q: Array  #: ln q at the nodes, decreasing
@@ -91,7 +91,7 @@ class Steps:
         return cls(log_q, np.minimum(rising, falling), peak, rounding, teachers, per_query)
 
     def position(self, histograms: Array) -> Array:
-        """Return the position in this table of each of `histograms` (… × classes), as a fractional index (…).
+        """Return the position in this table of each of `histograms` (… × classes), as a real-valued index.
 
         Each entry of the table belongs to a value of q, an upper bound on the probability that the plurality does not
         win. If the q of a histogram lies between two entries, its index is interpolated linearly in ln q.

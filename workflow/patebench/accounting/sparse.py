@@ -1,19 +1,19 @@
 """Sensitivity of a table of noisy counts to one teacher's votes, if few votes of each teacher are counted.
 
 A table has one cell per query and class. In each round of queries, the mechanism counts only the first k votes of a
-teacher (`votes.capped`). So the tables of two neighbours differ in at most 2m cells, by one each. Here m is
-Σ_r min(k, T_r), and T_r is the number of queries of round r. The L1 distance of the tables is at most 2m, and their L2
-distance is at most √(2m), for any number of queries.
+teacher (`votes.capped`). So the tables of two neighbours differ in at most 2m cells, by one each. Here m is Σ_r min(k,
+T_r), and T_r is the number of queries of round r. The L1 distance of the tables is at most 2m, and their L2 distance is
+at most √(2m), for any number of queries.
 
-If a teacher is removed, at most m cells change. The removed teacher's row abstains. The other rows keep their indices
-in the vote matrix, so the same votes of the other teachers are counted.
+If neighbours remove a teacher's votes instead of replacing them, the tables differ in at most m cells. The rows of the
+other teachers keep their indices in the vote matrix, so the same votes of these teachers are counted.
 
 Rounds compose adaptively (Dong, Roth, Su 2022, Theorem 3.2; Mironov 2017, Proposition 1; Kairouz, Oh, Viswanath 2015,
 Theorem 3.3).
 
-Votes may also have weights. A teacher with label y then adds the weight v_q to the cell of query q and class y, with
-‖v‖² ≤ k in each round. If all votes of a teacher may change, tables differ by an L2 distance of at most 2√k per round.
-If only the label y of a teacher's single record is private, v is public, and the distance is √2·‖v‖ ≤ √(2k).
+Votes may also have weights. A teacher with label y then adds the weight v_q to the cell of query q and class y, and
+‖v‖² ≤ c holds in each round. If all votes of a teacher may change, tables differ by an L2 distance of at most 2√c per
+round. If only the label y of a teacher's single record is private, v is public, and the distance is √2·‖v‖ ≤ √(2c).
 
 The noisy table itself is released. Labels and all other results are computed from the noisy table.
 Proof: docs/explanation/proofs-systems.md, "Tables with few votes of a teacher".
@@ -42,17 +42,17 @@ def participations(most: int, queries: int, rounds: Sequence[int] = ()) -> int:
 
 
 def weighted_distance(most: int, rounds: Sequence[int] = (), *, labels: bool = False) -> int:
-    """Return the squared L2 sensitivity of all tables of weighted counts together: 4·`most` per round.
+    """Return the largest squared L2 distance between the tables of weighted counts of two neighbours.
 
-    The worst case is a teacher whose weights are replaced by their negatives: the table then changes by twice the L2
-    norm of the weights.
+    The distance covers the tables of all rounds together. If all weights of a teacher may change, the result is
+    4·`most` per round. In the worst case, each weight becomes its negative.
 
     Parameters
     ----------
     most : largest squared L2 norm of a teacher's votes per round
     rounds : numbers of queries of each round; empty: one round
-    labels : True if neighbours differ only in the label of a teacher's single record. The same weights are then
-        added to another class, and the squared L2 sensitivity is 2·`most` per round
+    labels : True if neighbours differ only in the label of a teacher's single record. The same weights are then added
+        to another class, and the result is 2·`most` per round
     """
     return (2 if labels else 4) * most * max(1, len(rounds))
 

@@ -1,11 +1,16 @@
 """Composition of several draws from the same private data, in Rényi divergences at fixed orders.
 
-A draw is one use of noise on private votes, such as labels, a round or a sanitised bound. Costs of draws from the same
-teachers add up (Mironov 2017, Proposition 1). A partition divides the private records into shards, one per teacher.
-Within a partition, the cost is the largest total of a single teacher (McSherry 2009, Theorem 4). The costs of several
-partitions add up. Their sum holds for changes of the data that alter at most one shard in each partition. Failure
-probabilities add up too and count towards δ. The order of a budget is fixed beforehand, because later costs may depend
-on earlier draws (Feldman & Zrnic 2021, section 3). Proof: docs/explanation/proofs-composition.md, "Several draws".
+A draw is one use of noise on private votes, such as labels, a round or a sanitised bound. A partition divides the
+private records into shards, one per teacher. The total cost of several draws is computed by these rules:
+
+- The costs of draws from the same teachers add up (Mironov 2017, Proposition 1).
+- The cost of a partition is the largest total of a single teacher (McSherry 2009, Theorem 4).
+- The costs of several partitions add up. The sum holds for changes of the data that alter at most one shard in each
+  partition.
+- Failure probabilities add up in the same way and count towards δ.
+
+The order of a budget is fixed beforehand, because later costs may depend on earlier draws (Feldman & Zrnic 2021,
+section 3). Proof: docs/explanation/proofs-composition.md, "Several draws".
 """
 
 import math
@@ -49,9 +54,9 @@ class Spending:
 def common_changes(spendings: Sequence[Spending]) -> tuple[str, ...]:
     """Return the changes of the data for which the total cost of `spendings` holds.
 
-    These are the changes in the field `protects` of every draw. If there are none, and all draws are from one
-    partition, the result is (`SHARD`,): the cost holds for the change of a whole shard. If there are none, and the
-    draws are from several partitions, the result is ().
+    The result contains the changes that are in the field `protects` of every draw. If no change is in all of them, the
+    result depends on the number of partitions. For one partition, it is (`SHARD`,), the change of a whole shard. For
+    several partitions, it is empty.
     """
     first = spendings[0].protects if spendings else ()
     common = tuple(change for change in first if all(change in draw.protects for draw in spendings))

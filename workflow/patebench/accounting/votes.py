@@ -138,12 +138,12 @@ class Votes:
     ----------
     counts : (queries, classes) int array
     matrix : (teachers, queries) int array
-        None if only counts are available. Local mechanisms and accountants per teacher need it.
+        None if only counts are available. Local mechanisms and accountants per teacher need the matrix.
     predictions : (queries, classes) float array
         Class probabilities that the student predicts, which are public; None if there is no student yet.
     electorate
-        Number of teachers if they may abstain; in a neighbour, a teacher may then abstain where it voted, or vote where
-        it abstained. None if every teacher must vote on every query. The rule that teachers may abstain is public.
+        Number of teachers, if teachers may abstain. Neighbours may then also differ in the queries on which a teacher
+        abstains. None: every teacher votes on every query. The rule that teachers may abstain is public.
     rounds
         Numbers of queries of successive rounds of release; empty: all queries are one release.
     weighted
@@ -348,12 +348,15 @@ def counts(votes: NDArray[np.integer], classes: int, *, abstentions: bool = Fals
 
 
 def winners(scores: NDArray[np.number]) -> NDArray[np.int32]:
-    """Return the class with the largest of `scores` (queries, classes) per query, (queries,); the lowest in a tie."""
+    """Return the class with the largest score of each query; in a tie, the lowest class.
+
+    `scores` is (queries, classes), and the result is (queries,).
+    """
     return np.asarray(np.argmax(scores, axis=1), dtype=np.int32)
 
 
 def gaps(counts: NDArray[np.number]) -> NDArray[Any]:
-    """Return the difference of the two largest counts of each query, (queries,), from counts (queries, classes)."""
+    """Return the difference of the two largest counts of each query, from `counts` (queries, classes)."""
     top = np.partition(counts, -2, axis=1)
     return top[:, -1] - top[:, -2]
 
@@ -366,9 +369,11 @@ def capped(
 ) -> NDArray[np.integer]:
     """Return `votes` with only the first `most` votes of each teacher per round; all other entries are abstentions.
 
-    In a round of T queries, the order of teacher i's votes starts at query i mod T and wraps around, so that all
-    queries keep about equally many votes. Abstentions do not count towards `most`. Each row of the result depends only
-    on the same row of `votes` and its index i, so neighbours still differ in one row.
+    The order of a teacher's votes depends on the teacher's index i: in a round of T queries, it begins at query i mod T
+    and continues with the first query after the last one. So about equally many votes are kept on every query.
+    Abstentions do not count towards `most`.
+
+    The votes that are kept of a teacher do not depend on other teachers, so neighbours still differ in one row.
 
     Parameters
     ----------
@@ -376,7 +381,7 @@ def capped(
     rounds
         Numbers of queries of each round; empty: one round.
     places : (teachers,) int array
-        Index i of each row in the ensemble if `votes` holds only part of it.
+        Index i of the teacher of each row, if `votes` contains only some teachers. None: the row number.
     """
     places = np.arange(len(votes)) if places is None else np.asarray(places, dtype=np.int64)
     result = np.array(votes, dtype=np.result_type(votes.dtype, np.int8))
@@ -399,9 +404,10 @@ def ranks(ordered: NDArray[np.number]) -> NDArray[np.int64]:
 
 
 def sort_with_ranks(counts: Counts) -> tuple[Counts, NDArray[np.int64]]:
-    """Return `counts` (queries, classes) with each row in descending order, and the rank of each class.
+    """Return the counts of each query in descending order, and the rank of each class.
 
-    Both arrays are (queries, classes). Columns of the ranks are classes, as in `counts`; equal counts share a rank.
+    Both arrays are (queries, classes). Columns of the first array are sorted, and columns of the second array are
+    classes in their original order. Rank 0 has the most votes; equal counts share a rank.
     """
     order = np.argsort(-counts, axis=1, kind="stable")
     ordered = np.take_along_axis(counts, order, axis=1)

@@ -72,13 +72,13 @@ def check_partners(private: Artefact, public: Artefact) -> None:
 
 
 def records_outside(private: Artefact, *others: Artefact) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return samples `x` and labels `y` of the private records whose sample occurs in none of `others`."""
+    """Return the samples `x` and labels `y` of the private records whose samples do not occur in `others`."""
     outside = ~np.isin(hash_samples(private["x"]), np.concatenate([hash_samples(other["x"]) for other in others]))
     return private["x"][outside], private["y"][outside]
 
 
 def model_inputs(private: Artefact, pool: Artefact, test: Artefact, encoder: Path | None, seed: int) -> dict[str, Any]:
-    """Return metadata on the training inputs of a private model, which the model's results store.
+    """Return the metadata that results of a private model store about the inputs of its training.
 
     The metadata are the digests of the input files, the name of the data set, the parameters of the split, and `seed`.
     """
@@ -107,8 +107,8 @@ def check_together(**inputs: Artefact | Sequence[Artefact] | None) -> None:
 
     Parameters
     ----------
-    inputs : one or several artefacts per keyword; None is ignored. Pass a parent under the metadata key that stores its
-        digest, such as `pool` (see `parents` in `LAYOUTS`).
+    inputs : one or several artefacts per keyword; None is ignored. The keyword of a parent must be the metadata key
+        under which other artefacts store its digest, such as `pool` (see `parents` in `LAYOUTS`)
     """
     artefacts = [
         (name, artefact)
@@ -245,9 +245,9 @@ def protects_labels_only(source: Artefact) -> bool:
 def check_pool_protection(pool: Artefact, partition: Artefact | None = None, *, labels_only: bool = False) -> None:
     """Raise ArtefactError if `pool` and the method that uses it protect different things: samples, or only labels.
 
-    `labels_only` is True for a method without a partition that protects only labels. A pool made with the option
-    `--protects labels` needs such a method, or a `partition` that protects only labels. A pool made without the option
-    cannot be used with such a method.
+    A pool made with the option `--protects labels` needs a method that protects only labels. This means a `partition`
+    that protects only labels or, for a method without a partition, that `labels_only` is True. If `labels_only` is
+    True, the pool must have been made with the option.
     """
     drawn = (pool.meta["split"] or {}).get("protects") is not None
     if drawn and not (labels_only or (partition is not None and protects_labels_only(partition))):
@@ -263,8 +263,9 @@ def check_pool_protection(pool: Artefact, partition: Artefact | None = None, *, 
 def partition_facts(source: Artefact) -> dict[str, Any]:
     """Return the metadata on the partition of `source` that files of labels store, with the keys `PARTITION_FACTS`.
 
-    These are the strategy, and the changes of the data against which it protects. `source` is a PARTITION, or a CHUNK
-    or VOTES made with one. For votes without a partition, such as a table, the values are None.
+    The metadata are the rule that assigns records to teachers, and the changes of the data that alter at most one
+    shard. `source` is a PARTITION, or a CHUNK or VOTES made with one. For votes without a partition, such as a table,
+    the values are None.
     """
     rule = {"partition_rule": source.meta["strategy"]} if source.meta["kind"] == PARTITION.kind else {}
     return {name: {**source.meta, **rule}.get(name) for name in PARTITION_FACTS}
@@ -274,9 +275,8 @@ def check_drawn_from(labels: Artefact, source: Artefact, votes: Votes) -> None:
     """Raise ArtefactError if the metadata of `labels` show that the labels were not drawn from `votes`.
 
     `source` is the file of these votes. Both files must store the same pool, numbers of classes and teachers, partition
-    and kind of votes (for example, with abstentions). Labels with seeded noise also store the digest of the votes.
-    Labels of a release or of secure aggregation store no digest, so other votes with the same metadata are not
-    detected.
+    and kind of votes (for example, with abstentions). Labels with seeded noise must also store the digest of the votes.
+    Labels of a release or of secure aggregation store no digest; they are compared by the other metadata only.
     """
     stored = {**labels.meta, "teachers": labels.meta.get("ensemble", labels.meta["teachers"])}
     held = {

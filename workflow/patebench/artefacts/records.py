@@ -55,12 +55,15 @@ def select_present(content: Facts, names: Iterable[str]) -> Facts:
 
 
 def split_columns(path: Path, content: Facts) -> Facts:
-    """Return the columns of a record that describe the split of an artefact, such as `dataset`, `seed` and `pool`.
+    """Return the columns of a record that describe the split of an artefact, such as `dataset` and `seed`.
 
-    `pool` is the number of pool samples. `split` is the name of the split with the seed, `setting` the name without the
-    seed, and `beside_pool` the name without the seed and the size of the pool. `encoder_data` names the public data,
-    besides the pool, on which the encoder was trained. If the samples of the data set are features, `features_data`
-    names the data on which the encoder of these features was trained.
+    - `split`: name of the split, with the seed
+    - `setting`: name of the split, without the seed
+    - `beside_pool`: name of the split, without the seed and without the size of the pool
+    - `pool`: number of pool samples
+    - `encoder_data`: name of the public data, besides the pool, on which the encoder was trained
+    - `features_data`: if the samples of the data set are features, name of the data on which the encoder of these
+      features was trained
     """
     facts = select_entries(path, content, ("dataset", "seed", "split"))
     cut = _read(path, SplitParameters, facts["split"], "split")
@@ -77,10 +80,10 @@ def training_slug(path: Path, content: Facts) -> str:
 
 
 def ensemble_slug(path: Path, summary: Facts) -> str:
-    """Return a name for an ensemble, made of the numbers of teachers and selected queries, partition and training.
+    """Return a name for an ensemble, made of its number of teachers, selected queries, partition and training.
 
-    For imported votes, the name of the votes replaces queries and training. `summary` is the content of the file `path`
-    (ensemble.json).
+    For imported votes, the name of the votes replaces the queries and the training. `summary` is the content of the
+    file `path` (ensemble.json).
     """
     facts, queries = select_entries(path, summary, ("teachers", "partition")), ("queries", summary.get("queries"))
     if summary.get("imported"):

@@ -24,9 +24,9 @@ def student_data(
     """Return the data that a student learns from: the pool `samples` and the first `queries` labels in `released`.
 
     If a table of noisy counts was released, the most likely labels are decoded from this table. With the `features` of
-    the pool, all queries are decoded jointly; if `features` is None, each query is decoded separately. Most labels with
-    a probability below 1/2 are left out (see `table_likelihood.hidden`). If `whole_table` is True, no labels are
-    decoded, and the result contains the table itself.
+    the pool, all queries are decoded jointly; if `features` is None, each query is decoded separately. Labels that are
+    probably wrong are left out (see `table_likelihood.hidden`). If `whole_table` is True, no labels are decoded, and
+    the result contains the table itself.
     """
     check_together(pool=samples, labels=released, features=features)
     released_labels = released["labels"]

@@ -53,12 +53,12 @@ def read_source(
 ) -> tuple[Artefact, Votes]:
     """Read votes from the file `path`; return the file as an artefact, and the votes.
 
-    A table contains counts (queries × classes), or votes (teachers × queries) among `classes` classes if `labels` is
-    True. For an artefact votes.npz, `labels` and `classes` are not needed. Raises PatebenchError for any other content,
-    and if the votes contradict `classes` or `teachers`.
+    The file is an artefact votes.npz or a table. If `labels` is False, a table contains counts (queries × classes). If
+    `labels` is True, a table contains the votes of each teacher (teachers × queries), as labels 0 … `classes` − 1.
+    Raises PatebenchError for any other content, and if the votes contradict `classes` or `teachers`.
 
-    The artefact returned for a table contains only metadata. A table has neither a partition nor a pool, so the
-    metadata contain a digest of the counts as `partition`, and the text `NO_POOL` as `pool`.
+    The artefact returned for a table contains only metadata. As a table has no partition, the entry `partition` is a
+    digest of the counts. As a table has no pool, the entry `pool` is the text `NO_POOL`.
     """
     if _first_bytes(path).startswith(b"PK") and not _is_plain_archive(path):
         source, votes = read_votes(path)

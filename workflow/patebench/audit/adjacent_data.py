@@ -48,8 +48,8 @@ class World:
     records : private records by column, see `Records`
     holders : (records,) index of the teacher whose shard contains the record; negative if no shard contains it
     pool, test : (samples, …) public samples
-    protects : changes (`Change`) that alter at most one shard, according to the partition into shards. Empty if the
-        partition depends on labels
+    protects : changes (`Change`) that alter at most one shard, as the partition claims; empty if the partition depends
+        on labels
     chunk : number of teachers that are trained together
     """
 
@@ -67,20 +67,19 @@ class World:
     def choose(self, kind: str, repeat: int, shared: np.random.Generator, own: np.random.Generator) -> int:
         """Return the index of the record that a change of `kind`, a key of `KINDS`, will alter.
 
-        The record is drawn at random from shards with more than one record, if there are any. Three kinds have further
-        rules:
+        The record is drawn at random from shards with more than one record, if there are any. There are three
+        exceptions:
 
         - "owner gone" (all records of one owner are removed): the record is drawn from shards with several owners.
-        - "outlier" (one record gets extreme values): if the drawn record's shard has at least two records more than the
-          smallest shard, a record of the smallest shard is drawn instead.
-        - "outliers" (many records of one teacher get extreme values): a chunk is a group of teachers that are trained
-          together. The first record of the first teacher in the drawn record's chunk is returned.
+        - "outlier" (one record gets extreme values): if the smallest shard has at least two records fewer than the
+          shard of the drawn record, a record of the smallest shard is drawn instead.
+        - "outliers" (many records of one teacher get extreme values): the result is the first record of the first
+          teacher in the drawn record's chunk. A chunk is a group of teachers that are trained together.
 
         Parameters
         ----------
         repeat : number of the repetition, from 0. In repetition 0, only records of the rarest label are drawn
-        shared : generator that draws the record. If it has the same state for each kind, most kinds change the same
-            record
+        shared : generator that draws the record
         own : generator that draws from the smallest shard, for the kind "outlier"
         """
         sizes = np.bincount(self.holders[self.holders >= 0])
@@ -181,7 +180,7 @@ def _extreme(x: NDArray[Any], largest: float) -> tuple[str, Any]:
 
 
 class Moved(StrEnum):
-    """Verdict of an adjacency audit on one change of the private data."""
+    """Verdict of an adjacency audit on one change of the private data, by the outputs that changed with it."""
 
     HOLDS = "holds"  # at most one shard and its teacher's votes changed
     NOT_CLAIMED = "not claimed"  # several shards changed, and the partition does not claim that only one does
@@ -219,7 +218,8 @@ class ChangeFinding:
     change : kind of the change, a key of `KINDS`
     what : description of the change
     claimed : True if the partition claims that the change alters at most one shard
-    moved : messages that explain a verdict other than "holds", such as "2 of 50 teachers' shards changed"
+    moved : reasons for the verdict in words, such as "2 of 50 teachers' shards changed"; empty if the verdict is
+        "holds"
     shards_moved, votes_moved : teachers whose shards changed, and teachers whose votes changed
     retrained : teachers that were trained on the changed data
     """
@@ -237,8 +237,12 @@ class ChangeFinding:
     def of(cls, kind: str, what: str, claimed: bool, before: Traces, after: Traces) -> "ChangeFinding":
         """Compare the outputs `before` and `after` a change of the private data, and return the finding.
 
-        `kind` and `what` describe the change. The change is a violation if it alters a public output, the votes of a
-        teacher whose shard stays the same or, if `claimed`, more than one shard.
+        `kind` and `what` describe the change. `claimed` is True if the partition claims that the change alters at most
+        one shard. The verdict is "violated" if one of these differs:
+
+        - a public output
+        - the votes of a teacher whose shard stays the same
+        - several shards, if `claimed` is True
         """
         shards, votes = differing_keys(before.shards, after.shards), differing_keys(before.votes, after.votes)
         faults = [f"{name} changed" for name in differing_keys(before.public, after.public)]

@@ -117,8 +117,8 @@ def disagreements(tallies: Iterable[Tally | TwoTallies]) -> list[str]:
     """Return [a message] about the most significant failure of the tests `tallies`, or [] if none fails.
 
     Each tally has one test per cell, such as an outcome. A test fails if its p-value times the number of cells in all
-    `tallies` is below `ALPHA`. The message describes the failed test with the smallest p-value, if possible among tests
-    of single labels (`plain`), which are easier to understand.
+    `tallies` is below `ALPHA`. The message describes the failed test with the smallest p-value. If tests of single
+    labels (`plain`) fail, only these are considered, because they are easier to understand.
     """
     tallies = [tally for tally in tallies if tally.runs > 0]
     p_values = [tally.p_values() for tally in tallies]
