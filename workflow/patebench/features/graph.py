@@ -111,12 +111,13 @@ class ScatteringGraphEncoder(GraphEncoder):
 
 
 def walked(vectors: NDArray[np.floating], neighbours: int) -> Array:
-    """Smooth `vectors` (samples, features): return the mean vector at the end of random walks from each sample.
+    """Smooth `vectors` (samples, features) by random walks on a graph of the samples.
 
-    The means (samples, features) are scaled to unit length. A walk has `STEPS` steps on a graph of the samples. Two
-    samples are joined if one is among the `neighbours` nearest neighbours of the other. The edge of samples i and j at
-    distance d has the weight exp(−d²/(rᵢrⱼ)), where rᵢ is the distance of sample i to the farthest of its `neighbours`
-    nearest neighbours (Zelnik-Manor & Perona 2004). Sparse regions therefore stay connected.
+    For each sample, the result (samples, features) contains the mean vector of the samples at which random walks from
+    it end, scaled to unit length. A walk has `STEPS` steps. Two samples are joined if one is among the `neighbours`
+    nearest neighbours of the other. At distance d, their edge has the weight exp(−d²/(r·r′)), where r is the distance
+    of one sample to the farthest of its `neighbours` nearest neighbours, and r′ that of the other sample (Zelnik-Manor
+    & Perona 2004).
     """
     near = min(neighbours, len(vectors) - 1)
     distance, neighbour = NearestNeighbors(n_neighbors=near + 1).fit(vectors).kneighbors(vectors)

@@ -6,11 +6,11 @@ the cluster by max(0, d̄ − dᵢ), where d̄ is the mean of its distances to a
 Activations are averaged over each quarter of the image. With features learnt from 9,000 images of CIFAR-10, least
 squares reaches 63.5 % accuracy with 10,000 labelled images, and 65.8 % with 50,000.
 
-Photographs are as likely as their mirror images. Each cluster is therefore paired with its mirror image, and an image
-and its mirror image have the same features. These features are unsuitable for digits or letters.
+Photographs are as likely as their mirror images. Each cluster centre is therefore used together with its mirror image,
+so that an image and its mirror image have the same features. The features are unsuitable for digits or letters.
 
-The averages of different clusters are strongly correlated. `principal_axes.py` reduces this correlation and turns the
-averages of an image into a unit vector.
+The average activations of different clusters are strongly correlated. `principal_axes.py` reduces this correlation and
+turns the average activations of an image into a unit vector.
 """
 
 from collections.abc import Mapping
@@ -47,8 +47,8 @@ class PatchEncoder(Encoder):
 
     A patch is a vector of `inputs` numbers. It is whitened: `centre` (inputs,) is subtracted, and the difference is
     multiplied by `whitening` (inputs, inputs). `clusters` (clusters, inputs) are the centres of clusters of whitened
-    patches. An image has one activation per cluster and quarter of the image, and `axes` maps these 4 · clusters
-    numbers to features.
+    patches. An image has 4 · clusters activations, one per cluster in each quarter of the image. `axes` maps the
+    activations to features.
     """
 
     kind = "patches"

@@ -1,7 +1,7 @@
 """Compute features without learning: pixels, histograms of oriented gradients, and columns of a table.
 
-K-means on pixels, or on histograms of oriented gradients (HOG; Dalal & Triggs 2005, *Histograms of oriented gradients
-for human detection*), is the baseline for learnt features.
+Pixels and histograms of oriented gradients are baselines for learnt features. Histograms of oriented gradients (HOG)
+are from Dalal & Triggs 2005, *Histograms of oriented gradients for human detection*.
 """
 
 from abc import abstractmethod
@@ -68,7 +68,10 @@ class Pixels(_Plain):
 
 
 class Gradients(_Plain):
-    """Encoder by histograms of oriented gradients (HOG) of the image averaged over channels, scaled to unit length."""
+    """Encoder of images by histograms of oriented gradients (HOG), as unit vectors.
+
+    The colour channels of an image are averaged first.
+    """
 
     kind = "gradients"
 
@@ -109,7 +112,7 @@ _BLOCK = [(i, j) for i in range(BLOCK) for j in range(BLOCK)]
 def _cell_histograms(grey: NDArray[np.float64]) -> NDArray[np.float64]:
     """Divide the `grey` images into square cells, and return a histogram of gradient directions for each cell.
 
-    Histograms are (images, rows of cells, columns of cells, DIRECTIONS). A gradient counts with its length.
+    The result is (images, rows of cells, columns of cells, DIRECTIONS). Each gradient is weighted by its length.
     """
     down, across = np.gradient(grey, axis=(1, 2))
     length = np.hypot(down, across)

@@ -43,10 +43,7 @@ class PrincipalAxes:
 
     @classmethod
     def learn(cls, numbers: Tensor) -> Self:
-        """Return the map learnt from `numbers` (samples, inputs), a row of inputs for each sample of a pool.
-
-        `numbers` is a tensor in double precision.
-        """
+        """Learn the map from the samples of a pool, given as a double-precision tensor `numbers` (samples, inputs)."""
         mean, spread = numbers.mean(0).float(), numbers.std(0).clamp_min(1e-6).float()
         scaled = (numbers - mean) / spread
         few = len(scaled) < scaled.shape[1]  # the samples' products then have the same eigenvalues
@@ -61,9 +58,9 @@ class PrincipalAxes:
     def arrays(self, shape: tuple[int, ...], *others: Tensor) -> dict[str, NDArray[Any]]:
         """Return the arrays, by name, that an encoder with these axes stores in its file.
 
-        The array "weights" contains the numbers of all tensors in `others`, followed by those of `axes`. `others` are
-        the further tensors of the encoder. The arrays "mean" and "spread" are those of this map. The array "shape" is
-        `shape`, the shape of a sample.
+        The array "shape" is `shape`, the shape of a sample. The arrays "mean" and "spread" are those of this map. The
+        array "weights" contains the numbers of all tensors in `others`, the encoder's further tensors, and then those
+        of `axes`.
         """
         weights = torch.cat([part.reshape(-1) for part in (*others, self.axes)]).numpy()
         scaling = {"mean": self.mean.numpy(), "spread": self.spread.numpy()}
@@ -73,8 +70,9 @@ class PrincipalAxes:
     def of(cls, axes: Tensor, arrays: Mapping[str, NDArray[Any]], inputs: int, kind: str) -> Self:
         """Return the map that is stored in an encoder's file.
 
-        `arrays`, read from the file, contains the vectors "mean" and "spread", each of length `inputs`. `axes` is the
-        flattened matrix of axes. Raises PatebenchError, which names the encoder `kind`, if a length is wrong.
+        `axes` is the flattened matrix of axes in the file, and `arrays` contains the vectors "mean" and "spread", each
+        of length `inputs`. Raises PatebenchError if a length is wrong. The error message names `kind`, the name of the
+        encoder.
         """
         mean, spread = torch.from_numpy(arrays["mean"]), torch.from_numpy(arrays["spread"])
         if not len(mean) == len(spread) == inputs or not len(axes) or len(axes) % inputs:
@@ -132,8 +130,8 @@ class AxesEncoder(Encoder):
 class TableAxes(AxesEncoder):
     """Encoder of a table by the principal axes of its columns.
 
-    Columns and axes are rounded to multiples of fixed steps. Their inner products are then exact, so the features of a
-    record do not depend on other records in the same batch.
+    Columns and axes are rounded to multiples of fixed steps. Products of columns and axes are then summed without
+    rounding errors, so the features of a record do not depend on other records in the same batch.
     """
 
     kind = "axes"

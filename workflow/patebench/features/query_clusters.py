@@ -63,8 +63,8 @@ def clustered(
 def nearest_samples(distance: NDArray[np.floating]) -> NDArray[np.intp]:
     """Return one sample per cluster, as positions (clusters,): the sample nearest to the cluster's mean.
 
-    Clusters are processed in order, and a sample is used only once. `distance` (samples, clusters) are the distances of
-    samples to means.
+    Clusters are processed in order. A sample that an earlier cluster got is skipped, so all samples are different.
+    `distance` (samples, clusters) contains the distances of samples to means.
     """
     free, chosen = distance.copy(), np.zeros(distance.shape[1], np.intp)
     for column in range(distance.shape[1]):
@@ -100,8 +100,9 @@ class Choice:
 
     Attributes
     ----------
-    clusters : largest number of clusters of an acceptable clustering; if there is none, the smallest number compared
-    enough : True if a clustering is acceptable
+    clusters : largest number of clusters of an acceptable clustering, or the smallest number that was compared if no
+        clustering is acceptable
+    enough : True if at least one clustering is acceptable
     teachers : number of teachers, each with one vote
     sigma : standard deviation of the noise on a count
     looked_at : compared clusterings, in ascending number of clusters
@@ -151,8 +152,8 @@ class QueryClusters:
     sizes : (queries,) share of the pool in each cluster, if the pool is divided among the queries of all rounds
     nearness : (queries, queries) nearness of clusters A and B, from 0 to 1. It is the mean of two shares: of the
         samples of A whose second nearest cluster is B, and of the samples of B whose second nearest cluster is A
-    sizes_at_vote : (queries,) share of the pool in each cluster, if the pool is divided among the queries of the same
-        round and of earlier rounds only, as at the time of the vote. None: the same as `sizes`, as for a single round
+    sizes_at_vote : (queries,) share of the pool in each cluster at the time of the vote, when queries of later rounds
+        did not yet exist. None: equal to `sizes`
     """
 
     sizes: Array

@@ -3,10 +3,10 @@
 An image is filtered by wavelets of two sizes and eight angles, and the moduli of the results are computed. The moduli
 for the small wavelets are filtered again, by the large wavelets. The image and all moduli are averaged over
 neighbourhoods of 4×4 pixels (Oyallon & Mallat 2015, *Deep roto-translation scattering for object classification*).
-Tramèr & Boneh 2021 (*Differentially private learning needs better features*) train private models on these numbers.
+Tramèr & Boneh 2021 (*Differentially private learning needs better features*) train private models on scattering
+features.
 
-The wavelets are Morlet wavelets with the parameters of the package kymatio (Andreux et al. 2020). They are defined here
-by their Fourier transforms, which are Gaussians.
+The wavelets are Morlet wavelets with the parameters of the package kymatio (Andreux et al. 2020).
 """
 
 import math
@@ -113,7 +113,10 @@ def _filters(height: int, width: int) -> _Filters:
 
 
 def _wavelet(height: int, width: int, size: int, angle_index: int) -> Tensor:
-    """Return the Fourier transform (height, width) of the Morlet wavelet of this `size` at angle `angle_index`."""
+    """Return the Fourier transform (height, width) of a Morlet wavelet.
+
+    `size` is 1 for small wavelets and 2 for large wavelets. `angle_index` is the index of the angle, from 0 to 7.
+    """
     angle = (_ANGLES // 2 - 1 - angle_index) * math.pi / _ANGLES
     wave, envelope = (_gaussian(height, width, size, angle, centre) for centre in (0.75 * math.pi / size, 0.0))
     return wave - wave[0, 0] / envelope[0, 0] * envelope
@@ -122,7 +125,8 @@ def _wavelet(height: int, width: int, size: int, angle_index: int) -> Tensor:
 def _gaussian(height: int, width: int, size: int, angle: float, frequency: float) -> Tensor:
     """Return the Fourier transform (height, width) of a plane wave with a Gaussian envelope.
 
-    `angle` is the wave's direction, `frequency` is in radians per pixel, and `size` scales the envelope.
+    `angle` is the wave's direction, and `frequency` is in radians per pixel. The width of the envelope is proportional
+    to `size`.
     """
     # Sampling in space adds copies of the transform, shifted by multiples of 2π.
     copies = [
@@ -139,9 +143,9 @@ def _gaussian(height: int, width: int, size: int, angle: float, frequency: float
 def _averaging_matrix(side: int, scale: int) -> Tensor:
     """Return the matrix (side/4 − 2, side/scale) that computes Gaussian averages of a row of a padded image.
 
-    The row has `side` pixels, including the padding, but the matrix is applied to only every `scale`-th pixel. Averages
-    are centred at every fourth of the `side` pixels. The first and the last average, which are in the padding, are left
-    out.
+    The padded row has `side` pixels. It is first subsampled: the matrix multiplies every `scale`-th pixel of the row.
+    The product contains an average around every fourth pixel of the full row, without the first and the last of these
+    averages, which are in the padding.
     """
     frequency = 2 * math.pi * torch.fft.fftfreq(side // scale, scale, dtype=torch.float64)
     rows = torch.fft.fft(torch.eye(side // scale, dtype=torch.float64), dim=0)

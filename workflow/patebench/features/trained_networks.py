@@ -5,12 +5,13 @@ means of five layers of EfficientNet-Lite0 separate the classes of CIFAR-10 bett
 of 78.8 % by least squares on 8,000 labels (2,000 test images).
 
 A user's own network maps images (1, channels, height, width) with values from 0 to 1 to vectors (1, numbers). It must
-be public: trained on public data, and chosen without private records. Principal axes of the pool turn the outputs of
-both kinds of networks into unit vectors.
+be public: trained on public data, and chosen without private records.
 
-Loading executes no Python code of the file: torch reads TorchScript with its own unpickler, which creates only tensors
-and modules, and onnxruntime reads ONNX without external files. Files of both formats are programs nevertheless, and
-operations of TorchScript can read files. Use a file only if you trust its source.
+The outputs of a network are mapped to principal axes of the pool and scaled to unit length.
+
+Use a network's file only if you trust its source, because operations of a TorchScript network can read files. Loading a
+file executes no Python code: torch reads TorchScript with its own unpickler, which creates only tensors and modules,
+and onnxruntime reads ONNX without external files.
 """
 
 import io
@@ -97,7 +98,7 @@ class NetworkEncoder(AxesEncoder):
 
     @classmethod
     def of_file(cls, path: Path) -> type[Self]:
-        """Return the encoder class for the network in the file `path`; raise PatebenchError if it cannot be read."""
+        """Return the encoder class for the network in the file `path`; raise PatebenchError for an unreadable file."""
         try:
             return cls.of_content(path.read_bytes())
         except OSError as fault:
@@ -112,8 +113,8 @@ class NetworkEncoder(AxesEncoder):
         """Return the network's outputs (samples, numbers) for images `x`, each computed independently of the others.
 
         `x` is (samples, channels, height, width). Raises PatebenchError if an output is not a vector of finite 32-bit
-        floats, if outputs differ in length, or if the network gives two different outputs for the same image. The last
-        check is made with the first image, for which the output is computed twice.
+        floats, or if outputs differ in length. The output for the first image is computed twice, and PatebenchError is
+        also raised if the two results differ.
         """
         if not len(x):
             return cls.outputs(np.zeros((1, *x.shape[1:]), np.uint8))[:0]

@@ -1,4 +1,5 @@
-"""Leaderboard: one entry per method, data set and ε, with the ε that the accountants compute from its parameters.
+"""Leaderboard of methods, by data set and ε; the ε of an entry is recomputed from the parameters of its mechanism.
 
-`entry` is the format of an entry, `assessment` its check, and `collection` reads and derives all entries.
+The module `entry` defines the format of an entry. `assessment` checks entries. `collection` reads the entries written
+by hand, and derives entries from runs and from published values.
 """

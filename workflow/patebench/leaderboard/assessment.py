@@ -4,8 +4,8 @@ The worst-case ε is computed from the mechanism, its parameters and its number 
 claim. A claimed ε below the worst case is `unproved`. A claimed ε below a lower bound on the true ε is `violated`.
 
 A lower bound comes from the entry's audit, or from a search for the worst pair of adjacent vote histograms. The exact ε
-of this pair is a lower bound on the worst-case ε. A data-dependent ε may be smaller, so there is no search for entries
-that claim a data-dependent ε. For a release without effective noise, the lower bound is ∞.
+of this pair is a lower bound on the worst-case ε. It is not a lower bound on a data-dependent ε, so there is no search
+for entries that claim a data-dependent ε. For a release without effective noise, the lower bound is ∞.
 """
 
 import math
@@ -66,7 +66,7 @@ class Status(StrEnum):
     """Result of comparing an entry's reported ε with bounds on its true ε.
 
     - "proved": the reported ε is not below the worst-case ε for the stated unit and adjacency.
-    - "unproved": the reported ε is below the worst-case ε.
+    - "unproved": the reported ε is below the worst-case ε, but not below a known lower bound.
     - "violated": the reported ε is below a lower bound on the true ε.
     - "unchecked": the entry does not state enough to compute a worst-case ε.
     """
@@ -79,7 +79,10 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Problem:
-    """Problem of an entry: a code, a sentence, and `rejected`, True if the entry is rejected because of it."""
+    """Problem of an entry, described by a code and a sentence.
+
+    `rejected` is True if the leaderboard rejects entries with this problem.
+    """
 
     code: str
     text: str
@@ -90,7 +93,7 @@ class Problem:
 class Assessed:
     """Assessment of an `entry`: its `status`, its `problems`, and bounds on its true ε.
 
-    `bound` is the recomputed worst-case bound, and `lower` the largest known lower bound; None if none is known.
+    `bound` is the recomputed worst-case bound, or None. `lower` is the largest known lower bound on ε, or None.
     """
 
     entry: Entry
@@ -113,7 +116,7 @@ class Assessed:
 
     @property
     def unit(self) -> str:
-        """Return the unit of privacy and its change between adjacent data sets as text, such as "record, replaced"."""
+        """Return the unit of privacy and its change between adjacent data sets, such as "record, replaced"."""
         privacy = self.entry.privacy
         return f"{privacy.unit or 'unit not stated'}, {privacy.adjacency or 'adjacency not stated'}"
 
@@ -266,9 +269,9 @@ def _usual_name(dataset: str) -> str:
 def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
     """Return `entry`, completed from its attached array, and the attached votes (None if the array contains labels).
 
-    An array of labels sets the number of queries in the entry. An array of votes sets the numbers of queries and of
-    teachers. If the entry has only one round, it also sets the number of votes per teacher. Raises PatebenchError if
-    the entry contradicts its array.
+    An array of labels sets the number of queries in the entry. An array of votes sets the number of queries, the number
+    of teachers and, in an entry with a single round, the number of votes per teacher. Raises PatebenchError if the
+    entry contradicts its array.
     """
     attachment, mechanism = entry.attachment, entry.mechanism
     assert attachment is not None
@@ -305,7 +308,7 @@ def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
 
 
 def _read_attached(path: Path, name: str) -> NDArray[np.integer]:
-    """Return the array `name` of labels or votes in the .npz file `path`; raise PatebenchError if it is invalid."""
+    """Return the array `name` in the .npz file `path`; raise PatebenchError if it contains neither labels nor votes."""
     try:
         if not path.is_file():  # reading from a pipe could block
             raise PatebenchError("it is not a file")
@@ -393,10 +396,9 @@ def _no_theorem(what: str, unit: Unit, change: Change) -> PatebenchError:
 def _check_all_votes_count(stated: VoteMechanism, unit: Unit, change: Change) -> None:
     """Raise PatebenchError unless the mechanism `stated` in an entry counts all votes of each teacher.
 
-    The check is for entries whose ε protects a teacher that is added or removed. A mechanism that counts only some
-    votes may choose these by the teacher's position among all teachers. If a teacher is removed, later teachers get
-    other positions, and other votes of these teachers may count. No bound on ε covers this change. The error message
-    names `unit` and `change`.
+    The check is for entries whose ε protects a teacher that is added or removed. If only some votes count, removing one
+    teacher may change which votes of other teachers count, and no theorem bounds ε. The error message names `unit` and
+    `change`.
     """
     cast = stated.votes_per_teacher or stated.queries
     counted = make_mechanism(stated.name, stated.parameters).most_participation(cast)
@@ -465,8 +467,8 @@ def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta
     def holds(epsilon: float) -> bool:
         """Return True if group privacy proves (2 · `epsilon`, `delta`)-DP for a replaced record.
 
-        A replacement is two changes: one record is removed, and another record is added. The proof requires that the ε
-        of a single change, at a smaller δ, is at most `epsilon`.
+        A replacement removes one record and adds another record. Let δ′ = `delta`/(1 + exp(`epsilon`)). The result is
+        True if the steps are (`epsilon`, δ′)-DP for one record that is removed or added.
         """
         # Group privacy (Vadhan 2017, Lemma 2.2): (ε, part)-DP for one record implies (2ε, δ)-DP for two.
         part = delta / (1 + math.exp(min(epsilon, 700.0)))
@@ -484,12 +486,12 @@ def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta
 def _accountant_steps(part: Steps, added: bool, records: int | None) -> SubsampledGaussian:
     """Return the training steps `part` of an entry as a subsampled Gaussian mechanism.
 
-    With shuffled batches, each epoch counts as one step on all records. The noise of this step is the noise of `part`
-    divided by the L2 sensitivity of an epoch, in units of the clipping norm. The sensitivity is √5 if `added` is True
-    (one record is added or removed), and 1 if `added` is False (one record is replaced by zero). `records`, the number
-    of records if known, limits the number of batches per epoch.
+    Steps with Poisson sampling, or on all records, keep their noise, rate and number. With shuffled batches, each epoch
+    counts as one step on all records. The noise of this step is the noise of `part` divided by the L2 sensitivity of an
+    epoch, in units of the clipping norm. The sensitivity is √5 if `added` is True (one record is added or removed), and
+    1 if `added` is False (one record is replaced by zero).
 
-    Steps with other sampling, or on all records, keep their noise, rate and number.
+    `records` is the number of records, which limits the number of batches per epoch; None if it is unknown.
     """
     if part.sampling != "shuffled" or part.rate == 1:
         return SubsampledGaussian(part.noise, part.rate, part.steps)
@@ -503,7 +505,10 @@ def _accountant_steps(part: Steps, added: bool, records: int | None) -> Subsampl
 
 
 def _table_mu(table: Table, unit: Unit, change: Change) -> tuple[float, str]:
-    """Return μ, and the theorem by which all tables together are μ-GDP (Gaussian differential privacy), as text."""
+    """Return μ and the theorem by which the noisy tables of votes are together μ-GDP (Gaussian differential privacy).
+
+    `table` describes all noisy tables of the entry.
+    """
     if unit is Unit.SHARD:
         raise _no_theorem("a table of records' votes", unit, change)
     squares = 2 if unit is Unit.LABEL else 1 if change is Change.ADDED_OR_REMOVED else 2 if table.non_negative else 4
@@ -543,8 +548,8 @@ def _lower_bound(entry: Entry) -> float | None:
 def _find_data_dependence(entry: Entry, votes: Votes | None) -> Iterator[Problem]:
     """Yield a problem if the ε that the entry states as worst case is probably data-dependent.
 
-    The caller has checked that the stated ε is below the worst-case ε. If the stated ε is also at least the
-    data-dependent ε of `votes`, a problem is yielded. If `votes` is None, unanimous votes are used.
+    The caller has checked that the stated ε is below the worst-case ε. It is probably data-dependent if it is at least
+    the data-dependent ε of `votes`. If `votes` is None, the data-dependent ε is that of unanimous votes.
     """
     mechanism = entry.mechanism
     if entry.claim.kind is not Kind.WORST_CASE or not isinstance(mechanism, VoteMechanism):

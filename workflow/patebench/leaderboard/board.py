@@ -73,7 +73,10 @@ def source(row: Assessed) -> str:
 
 
 def best_within_epsilon(rows: Iterable[Assessed]) -> list[Assessed]:
-    """Return the rows on the Pareto front (no other row is as accurate at the same or a smaller ε), by ascending ε."""
+    """Return the Pareto front of accuracy against ε, in ascending order of ε.
+
+    A row is left out if another row is at least as accurate at the same or a smaller ε.
+    """
     best: list[Assessed] = []
     for row in sorted(rows, key=lambda row: (row.epsilon, -row.accuracy, row.entry.name)):
         if not best or row.accuracy > best[-1].accuracy:
@@ -102,7 +105,7 @@ def _with_ranks(rows: list[Assessed]) -> list[Assessed]:
 
 
 def units(rows: Sequence[Assessed]) -> list[str]:
-    """Return the distinct units of privacy of the ranked rows, such as "record, replaced"; records come first."""
+    """Return the distinct units of privacy of the ranked rows, such as "record, replaced", with records first."""
     return sorted({row.unit for row in rows if row.ranked}, key=lambda unit: (unit[:6] != "record", unit))
 
 
@@ -144,12 +147,11 @@ def lead(rows: Sequence[Assessed], unit: str, target: float) -> str:
 
 
 def rank_over_datasets(datasets: Mapping[str, Sequence[Assessed]], unit: str, target: float) -> Ranks | None:
-    """Return ranks of methods over several data sets, by each method's most accurate entry with ε at most `target`.
+    """Return ranks of methods over several data sets; None if no two data sets have results of the same three methods.
 
-    Only ranked entries with this `unit` of privacy count. Some methods lack entries for some data sets. The function
-    therefore selects data sets, and ranks the methods that have an entry for each selected data set. The selection
-    maximises the number of selected data sets times the number of ranked methods. Return None if no two data sets share
-    three methods.
+    A method's result on a data set is its most accurate ranked entry with this `unit` of privacy and ε at most
+    `target`. The function selects at least two data sets, and ranks the methods that have a result on every selected
+    data set. It selects the data sets for which the number of data sets times the number of ranked methods is largest.
     """
     best = {
         (in_words(name), method): found.accuracy
@@ -268,7 +270,7 @@ def _points(rows: Sequence[Assessed]) -> tuple[list[float], list[float]]:
 
 
 def _notes(row: Assessed) -> list[str]:
-    """Return the codes of the row's problems as words, each code once; the code `not-stated` is left out."""
+    """Return the codes of the row's problems, each once, with spaces for hyphens; the code `not-stated` is left out."""
     codes = dict.fromkeys(problem.code for problem in row.problems if problem.code != "not-stated")
     return [code.replace("-", " ") for code in codes]
 
@@ -319,7 +321,8 @@ def _facts(assessed: Assessed) -> Iterator[tuple[str, str]]:
 def _plain(content: Mapping[str, Any]) -> str:
     """Return `content` as text, such as "type = votes, name = gnmax, sigma = 40".
 
-    The content of nested objects and lists is included without their names. Values that are None are left out.
+    A nested object is replaced by its own names and values. A list is replaced by its items, without names. Values that
+    are None are left out.
     """
     parts = []
     for name, value in content.items():
@@ -333,9 +336,10 @@ def _plain(content: Mapping[str, Any]) -> str:
 
 
 def _papers(root: Path, evidence: pd.DataFrame, entries: Sequence[Assessed]) -> list[dict[str, Any]]:
-    """Return one dict per paper for the leaderboard's page: counts, and sentences on values and entries that are wrong.
+    """Return one dictionary per paper for the leaderboard's page.
 
-    Published values are counted by verdict, entries by status, and corrections in total. `evidence` has one row per
+    It contains the number of published values by verdict, the number of entries by status, and the number of
+    corrections. It also contains sentences on published values and entries that are wrong. `evidence` has one row per
     published value, with its verdict (`best_evidence`).
     """
     corrected = corrections(root / "docs" / "explanation" / "corrections.md")

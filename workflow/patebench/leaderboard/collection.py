@@ -141,9 +141,10 @@ def written_files(root: Path) -> list[Path]:
 
 
 def kept_entries(root: Path) -> Iterator[Entry]:
-    """Yield an entry for each student and private model of the kept runs (those with results in results/reference).
+    """Yield an entry for each student and each private model of the runs in results/reference.
 
-    The ε of a student is its worst-case ε. The ε of a private model is the ε that its run states.
+    The ε of a student is its worst-case ε; students without a worst-case ε are left out. The ε of a private model is
+    the ε that its run states.
     """
     import yaml
 
@@ -185,10 +186,10 @@ def kept_entries(root: Path) -> Iterator[Entry]:
 
 
 def _read_accuracies(archive: Path) -> dict[tuple[str, ...], dict[str, float]]:
-    """Return the accuracies of the students and private models of a run in results/reference, by model and seed.
+    """Return {model: {seed: accuracy}} for the students and private models of a run in results/reference.
 
-    A model is identified by the tuple of its values in the columns that `_SETTINGS` lists. `archive` contains the
-    records of the run; if this file does not exist, the result is empty.
+    The key of a model is the tuple of its values in the columns that `_SETTINGS` lists, such as data set and ensemble.
+    `archive` contains the records of the run; if this file does not exist, the result is empty.
     """
     found: dict[tuple[str, ...], dict[str, float]] = {}
     if not archive.is_file():
@@ -286,8 +287,8 @@ def _student_entry(
 def _votes_per_record(row: Mapping[str, str]) -> int | None:
     """Return the number of queries on which each private record votes in a round; None if teachers are trained models.
 
-    `row` is a student's row in a table of a run in results/reference. The name of its ensemble states the number as
-    the option `neighbours`. Without this option, the number is 1.
+    `row` is a student's row in a table of a run in results/reference. The ensemble's name in this row contains the
+    number as the option `neighbours`. If the name has no such option, each record votes on one query.
     """
     return int(_options(row["ensemble"]).get("neighbours", 1)) if votes_by_record(row["model"]) else None
 
@@ -329,8 +330,8 @@ def _model_entry(row: Mapping[str, str], config: Mapping[str, Any], paper: Paper
 def _noisy_sums(row: Mapping[str, str]) -> GaussianComposition | None:
     """Return the composition of all noisy sums in the training of a PET-DL student; None if `row` states no noise.
 
-    `row` is the student's row in a table of a run in results/reference. The student must have a sound form of PET-DL,
-    for which an ε is proved.
+    The training adds Gaussian noise to sums of clipped vectors. `row` is the student's row in a table of a run in
+    results/reference, for a form of PET-DL whose ε is proved.
     """
     if not row.get("noise"):
         return None
@@ -352,7 +353,7 @@ def _dpsgd_steps(row: Mapping[str, str]) -> SampledGaussian:
 
 
 def _feature_releases(model: str) -> GaussianComposition | PureSteps:
-    """Return the composition of all noisy releases that fit a classifier to features of a public encoder.
+    """Return the composition of the noisy releases that train a classifier on features of a public encoder.
 
     `model` is the name of the method with its options, such as "least-squares_epsilon-1_delta-1e-05_change-replaced".
     """
@@ -370,7 +371,7 @@ def _feature_releases(model: str) -> GaussianComposition | PureSteps:
 
 
 def _private_knn_steps(model: str) -> SampledGaussian:
-    """Return the noisy steps of Private-kNN in its sound form: threshold tests and answers.
+    """Return the noisy steps of Private-kNN: its threshold tests and its answers.
 
     `model` is the name of the method with its options, such as "sound_rate-0.15_…".
     """
@@ -396,7 +397,7 @@ def _data(row: Mapping[str, str], use: str, samples: int, config: Mapping[str, A
     Parameters
     ----------
     row : the model's row in a table of a run in results/reference.
-    use : use of the public data, as text.
+    use : use of the public data, such as "features, queries".
     samples : number of public samples.
     config : the run's configuration.
     """
@@ -428,7 +429,10 @@ def _selection_note(dataset: str, config: Mapping[str, Any]) -> str:
 
 
 def _number_for(numbers: Mapping[str, int], dataset: str) -> int | None:
-    """Return the number in `numbers` for `dataset` or for the data set from which it is derived; None without one."""
+    """Return the number that `numbers` contains for `dataset` or for the data set from which `dataset` is derived.
+
+    The result is None if `numbers` contains neither data set.
+    """
     return numbers.get(dataset, numbers.get(_original_dataset(dataset)))
 
 
@@ -443,10 +447,10 @@ def _accuracy(row: Mapping[str, str]) -> Accuracy:
 
 
 def published_entries(root: Path) -> Iterator[Entry]:
-    """Yield an entry for each accuracy in config/published.csv whose paper prints an ε in the same row of its table.
+    """Yield an entry for each accuracy in config/published.csv whose paper prints an ε in the same row of a table.
 
-    Results quoted from other papers are left out. Of equal results (ε, accuracy and setting), only the first is
-    yielded.
+    Results that a paper quotes from other papers are left out. If several results have the same ε, accuracy and
+    setting, only the first is yielded.
     """
     published = read_published(root / _PUBLISHED)
     epsilons = {
@@ -464,7 +468,10 @@ def published_entries(root: Path) -> Iterator[Entry]:
 
 
 def _row_key(value: Value) -> tuple[str | None, ...]:
-    """Return a key that is equal for all values in one row of a paper's table, such as an accuracy and its ε."""
+    """Return a key that is the same for all values in one row of a paper's table.
+
+    The key connects, for example, an accuracy with the ε in the same row.
+    """
     # NZC 2020 (Sun et al.) prints two mechanisms in one row: “Clean Votes” and its own labels.
     return value.paper, value.table, value.row, value.dataset, value.mechanism
 

@@ -5,7 +5,7 @@ computed whenever they are needed: from the tables of kept runs, and from the pu
 `config/published.csv`. To read all entries:
 
     for assessed in patebench.leaderboard.collection.assess_all(root):
-        assessed.entry        # what the entry states: this module
+        assessed.entry        # Entry: statements of the paper or run
         assessed.status       # Status: proved, unproved, violated or unchecked; only proved entries are ranked
         assessed.bound        # worst-case bound that our accountants compute, with its theorem, or None
         assessed.lower        # largest known lower bound on ε, or None
@@ -64,7 +64,7 @@ class _Part(BaseModel):
 
 
 class Paper(_Part):
-    """Paper or run that states the numbers of an entry."""
+    """Paper, or run of patebench, that states the numbers of an entry."""
 
     title: str = Field(min_length=1, description="Short name with the year, such as “PATE 2017”, or the full title.")
     authors: str | None = Field(None, description="Authors, separated by commas.")
@@ -75,7 +75,7 @@ class Paper(_Part):
 
 
 class Data(_Part):
-    """Private and public data."""
+    """Private and public data of an entry."""
 
     private: str = Field(min_length=1, description="Name of the private data set.")
     records: int | None = Field(None, ge=1, le=10**15, description="Number n of private records.")
@@ -145,10 +145,10 @@ class SampledGaussian(_Part):
 
 
 class Table(_Part):
-    """Noisy tables of votes: each sums one vector of votes per record, with Gaussian noise on each cell.
+    """Noisy tables of votes: each is the sum of the records' vectors of votes, with Gaussian noise on each cell.
 
-    A record's vector has an L2 norm of at most 1. If the unit of privacy is a label, each label has its own cells, so
-    vectors for two labels are orthogonal.
+    A record's vector has an L2 norm of at most 1. If the unit of privacy is a label, votes for different labels are in
+    different cells.
     """
 
     type: Literal["table"]
@@ -200,7 +200,7 @@ class Accuracy(_Part):
 
     @property
     def binomial_error(self) -> float | None:
-        """Return the binomial standard error of the mean accuracy on the test set; None if its size is unknown."""
+        """Return the binomial standard error of the mean accuracy; None if the size of the test set is unknown."""
         return None if self.test_samples is None else math.sqrt(self.mean * (1 - self.mean) / self.test_samples)
 
 
@@ -276,9 +276,9 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_entry(path: Path) -> Entry:
-    """Return the entry in the JSON file `path`, named after the file.
+    """Return the entry in the JSON file `path`; the name of the entry is that of the file.
 
-    Raises PatebenchError, with one fault per invalid field, if the file is not an entry.
+    Raises PatebenchError if the file is not an entry; the error lists all invalid fields.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_without_repetition)

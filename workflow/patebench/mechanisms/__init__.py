@@ -1,7 +1,7 @@
 """Registered mechanisms: each turns votes into labels and states the theorems that bound its privacy cost.
 
-To add a mechanism, write one file and add one line here. A registered class implements `base.Mechanism`. `also` lists
-other common names of the mechanism, for hints if a user types one of them.
+To add a mechanism, write one file with a class that implements `base.Mechanism`, and add one line here. The argument
+`also` lists other common names of the mechanism, for hints to users who type one of them.
 """
 
 from patebench.core.registry import Registry

@@ -1,7 +1,7 @@
-"""Interface of mechanisms: frozen dataclasses of parameters, which release labels and state bounds on ε.
+"""Interface of mechanisms, which release labels and state bounds on ε.
 
-All other code uses mechanisms through this interface only, whether a mechanism adds noise to counts, perturbs votes,
-abstains, or has only a claimed bound.
+A mechanism is a frozen dataclass, and its fields are its parameters. All other code uses mechanisms through this
+interface only.
 """
 
 import logging
@@ -72,7 +72,8 @@ class Shown(NamedTuple):
     Parameters
     ----------
     label : name of the mechanism; default: its name in the registry
-    color, marker : name of the colour and marker in figures; default: one that no other mechanism uses
+    color : name of the colour in figures; default: a colour that no other mechanism uses
+    marker : marker in figures; default: a marker that no other mechanism uses
     """
 
     label: str = ""
@@ -97,11 +98,13 @@ class Answering(StrEnum):
 class Mechanism(ABC):
     """Base class of mechanisms, which label queries from the teachers' votes and state bounds on the ε of these labels.
 
-    Subclasses are frozen dataclasses whose fields are parameters (real numbers), created by `parameter`. They must
-    define only `release` and `log_outcome_probabilities`; exact bounds on ε are computed from these probabilities.
-    Override `accountants` to add bounds from theorems. A mechanism that releases more than its labels must override
-    `neighbours` and `accountants`, since its bounds must cover everything that it releases. The class attribute
-    `example`, parameters for tests and documentation, is optional for mechanisms of other packages.
+    A subclass is a frozen dataclass. Its fields are the parameters of the mechanism: real numbers, created by
+    `parameter`. It must define only `release` and `log_outcome_probabilities`. Exact bounds on ε are computed from
+    `log_outcome_probabilities`. Override `accountants` to add bounds from theorems.
+
+    If a mechanism releases more than labels, its bounds must cover everything that it releases. Such a subclass must
+    override `neighbours` and `accountants`. The class attribute `example` contains parameters for tests and
+    documentation. It is optional for mechanisms of other packages.
     """
 
     #: Accountant and conversion by which the mechanism's paper states ε; tables show this ε first.
@@ -157,9 +160,10 @@ class Mechanism(ABC):
         """Draw a label for each query, (queries,), with noise from `rng`; NO_ANSWER if a query is not answered."""
 
     def released(self, votes: Votes, rng: Source) -> dict[str, NDArray[Any]]:
-        """Draw all released arrays, by name: "labels" and, for some mechanisms, "noisy_counts" or teachers' "reports".
+        """Draw all released arrays, by name.
 
-        The base class returns only the labels of `release`.
+        The base class returns only "labels", drawn by `release`. Some mechanisms add "noisy_counts", or add "reports",
+        the perturbed votes of the teachers.
         """
         return {"labels": self.release(votes, rng)}
 
@@ -186,9 +190,9 @@ class Mechanism(ABC):
         )
 
     def student_labels(self, votes: Votes) -> Labels:
-        """Return the label of each query, (queries,), that the student uses if the mechanism does not answer the query.
+        """Return a label for each query, (queries,), which the student uses if the mechanism does not answer the query.
 
-        NO_ANSWER leaves the query without a label. The base class returns NO_ANSWER for all queries.
+        NO_ANSWER means that the student has no label for the query. The base class returns NO_ANSWER for all queries.
         """
         return np.full(votes.queries, NO_ANSWER, dtype=np.int32)
 
@@ -196,7 +200,7 @@ class Mechanism(ABC):
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64] | None:
         """Return ln Pr of each label and of "no answer" for each query, (queries, classes + 1); None if unknown.
 
-        "No answer" is the last column, so the label NO_ANSWER = −1 selects it as an index.
+        "No answer" is the last column.
         """
 
     @property
@@ -207,8 +211,8 @@ class Mechanism(ABC):
     def outcome_probabilities(self, votes: Votes) -> NDArray[np.float64] | None:
         """Return the probability of each outcome of each query, (queries, classes + 1); None if unknown.
 
-        Audits compare the frequencies of outcomes in releases with these probabilities. The base class returns the
-        exponentials of `log_outcome_probabilities`: an outcome is a label or, in the last column, "no answer".
+        An outcome is a label or, in the last column, "no answer". Audits compare these probabilities with the
+        frequencies of outcomes in releases. The base class returns the exponentials of `log_outcome_probabilities`.
         """
         log_p = self.log_outcome_probabilities(votes)
         return None if log_p is None else checked_probabilities(self, log_p)
@@ -218,8 +222,8 @@ class Mechanism(ABC):
 
         A neighbour of a histogram has one vote moved to another class. Exact accountants compute divergences from these
         distributions. The base class takes the distributions from `log_outcome_probabilities`. This is valid for a
-        mechanism that answers each query from the counts of this query only and treats all classes alike. Override this
-        method to share work between neighbours, or if more than the label is released.
+        mechanism that answers each query from the counts of this query only and treats all classes alike. Subclasses
+        may override this method to save time. If they release more than labels, they must override it.
 
         Parameters
         ----------
@@ -245,7 +249,7 @@ class Mechanism(ABC):
         return one_by_one(counts, log_probabilities)
 
     def most_participation(self, queries: int) -> int:
-        """Return the largest number of queries, among the first `queries`, in which any one teacher takes part.
+        """Return the largest number of queries in which one teacher takes part, among the first `queries` queries.
 
         The base class returns `queries`.
         """
@@ -263,10 +267,10 @@ class Mechanism(ABC):
         return []
 
     def teacher_costs(self, votes: Votes, queries: Sequence[int], delta: float) -> list[dict[str, float | str]]:
-        """Return the ε at `delta` of individual teachers, for mechanisms in which the ε of teachers differ.
+        """Return costs of individual teachers, such as ε at `delta`, for mechanisms in which the ε of teachers differ.
 
-        The result has one dictionary of named costs per T in `queries`, for the first T queries. The base class returns
-        [].
+        The result has one dictionary for each T in `queries`: the costs of the first T queries, by name. The base class
+        returns [].
         """
         return []
 
@@ -439,9 +443,9 @@ def check_drawable(mechanism: Mechanism, votes: Votes) -> None:
 
 
 def never_abstaining(log_p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return `log_p` with a last column for "no answer", which has probability 0 (ln Pr = −∞): (queries, classes + 1).
+    """Return ln Pr of each label and, in an added last column, of "no answer", (queries, classes + 1).
 
-    `log_p` (queries, classes) is ln Pr of each label.
+    `log_p` (queries, classes) is ln Pr of each label. "No answer" has probability 0, so its ln Pr is −∞.
     """
     return np.column_stack([log_p, np.full(len(log_p), -np.inf)])
 
@@ -521,8 +525,7 @@ def cost_per_query(name: str, mechanism: Mechanism, teachers: int, classes: int)
 def keeper_of(cost: PerQueryCost, epsilon: float, delta: float) -> RenyiFilter:
     """Return a Rényi filter that admits queries as long as their total cost is within the budget (`epsilon`, `delta`).
 
-    `cost` is the worst-case cost of one query. The Rényi order of the filter depends on these arguments only, and not
-    on votes.
+    `cost` is the worst-case cost of one query. The filter does not depend on votes.
 
     Raises
     ------

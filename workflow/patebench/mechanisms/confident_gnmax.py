@@ -61,11 +61,11 @@ class ConfidentGNMax(Mechanism):
         return self._after_test(self._answer.log_outcome_probabilities(votes)[:, :-1], self.test_statistic(votes))
 
     def _after_test(self, log_p: Array, statistic: ArrayLike) -> Array:
-        """Return ln Pr of each answer and, in the last column, of "no answer": (rows, outcomes + 1).
+        """Return ln Pr of each outcome, (rows, outcomes + 1); the test adds the last outcome, "no answer".
 
         Parameters
         ----------
-        log_p : (rows, outcomes) ln Pr of each answer, given that the query is answered
+        log_p : (rows, outcomes) ln Pr of each outcome, given that the query is answered
         statistic : (rows,) test statistic, which is compared with the threshold
         """
         answered, unanswered = self.log_answered(statistic)
@@ -80,11 +80,11 @@ class ConfidentGNMax(Mechanism):
             yield self._with_test(pairs, counts[pairs.histogram, 0], _largest_counts_after(counts, pairs))
 
     def _with_test(self, pairs: exact.Pairs, statistic: ArrayLike, statistic_neighbour: ArrayLike) -> exact.Pairs:
-        """Return `pairs` for test and answer together, with a last outcome added, "no answer".
+        """Return `pairs` with outcome distributions of test and answer together; the last outcome is "no answer".
 
-        The rows of `pairs` are pairs of a histogram and a neighbour, with the outcome distributions of the answer
-        alone. `statistic` (rows,) contains the test statistics of the histograms, and `statistic_neighbour` (rows,)
-        those of the neighbours.
+        Each row of `pairs` contains the outcome distributions of a histogram and of a neighbour, given that the query
+        is answered. `statistic` (rows,) is the test statistic of the histogram, and `statistic_neighbour` (rows,) that
+        of the neighbour.
         """
         return replace(
             pairs,
@@ -123,11 +123,14 @@ class ConfidentGNMax(Mechanism):
     def data_dependent(self, rows: Array, orders: Array) -> Array:
         """Return data-dependent bounds on the Rényi divergence of test and answer together, (queries × orders).
 
-        `rows` (queries, 2) contains the test statistic and an upper bound on ln Pr[the answer is not the plurality]
-        (`rdp.gaussian_log_q`). Let s and s′ be Pr[answered] for the votes and for a neighbour. Let D be the bound of
-        Scalable PATE, Theorem 6, on the divergence of the answer. Then the divergence of test and answer is at most
-        ln((1−s)^α (1−s′)^{1−α} + s^α s′^{1−α} e^{(α−1)D})/(α−1). The result is the maximum of this bound over all
-        neighbours, or `data_independent` where that is smaller.
+        The columns of `rows` (queries, 2) are the test statistic and an upper bound on ln Pr[the answer is not the
+        plurality] (`rdp.gaussian_log_q`). For each neighbour, the divergence is at most
+
+            ln((1−s)^α (1−s′)^{1−α} + s^α s′^{1−α} e^{(α−1)D})/(α−1)
+
+        with s = Pr[answered] for the votes, and s′ = Pr[answered] for the neighbour. D is the bound of Scalable PATE,
+        Theorem 6, on the divergence of the answer. The result is the maximum over all neighbours, but at most
+        `data_independent`.
         """
         statistic, log_q = rows.T
         answer = log_expm1((orders - 1) * rdp.gaussian_data_dependent(log_q, self.sigma2, orders))
@@ -147,8 +150,9 @@ class ConfidentGNMax(Mechanism):
         """Return the expected Rényi cost of each query (queries × orders), as in the tables of Scalable PATE.
 
         This is the cost of the test plus Pr[answered] times the cost of the answer. Both costs are data-dependent
-        bounds by Theorem 6 of that paper. `rows` is as in `data_dependent`. The expected cost is not a bound, since
-        Rényi divergences cannot be averaged.
+        bounds by Theorem 6 of that paper. The expected cost is not a bound, since Rényi divergences cannot be averaged.
+        The columns of `rows` (queries, 2) are the test statistic and an upper bound on ln Pr[the answer is not the
+        plurality].
         """
         statistic, log_q = rows.T
         answered, unanswered = self.log_answered(statistic)
@@ -199,13 +203,14 @@ class ConfidentGNMax(Mechanism):
         ]
 
     def changes(self, votes: Votes) -> exact.Neighbours | exact.PerQueryNeighbours:
-        """Return the function from which exact accountants get the outcome distributions of neighbours of `votes`."""
+        """Return the function by which exact accountants get the distributions of `votes` and of all neighbours."""
         return self.neighbours
 
     def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:
         """Return accountants of sanitised bounds: data-dependent bounds that may be published after `noise` is added.
 
-        Answered or not, a query costs the worst case of its test plus the data-dependent cost of an answer.
+        The cost of a query is the worst-case cost of the test plus the data-dependent cost of an answer, even if the
+        query is not answered.
         """
         per_query = PerQuery(
             lambda counts: rdp.gaussian_log_q(counts, self.sigma2),
@@ -222,8 +227,8 @@ class ConfidentGNMax(Mechanism):
 def _largest_counts_after(counts: Counts, pairs: exact.Pairs) -> NDArray[np.int64]:
     """Return the largest count of each neighbour in `pairs`, (neighbours,).
 
-    A neighbour is a histogram in which one vote has moved to another class. `counts` (histograms × classes) are the
-    histograms before the vote moved, in descending order. Neighbour i comes from row `pairs.histogram[i]` of `counts`.
+    Neighbour i is row `pairs.histogram[i]` of `counts` with one vote moved to another class. `counts` (histograms ×
+    classes) has rows in descending order.
     """
     top, second = counts[pairs.histogram, 0], counts[pairs.histogram, 1]
     falls = (pairs.loses == 0) & (top > second)
@@ -266,11 +271,10 @@ class InteractiveGNMax(ConfidentGNMax):
         return votes.counts if votes.predictions is None else votes.counts - votes.teachers * votes.predictions
 
     def _neighbours_by_class(self, votes: Votes) -> Iterator[exact.Pairs]:
-        """Yield the outcome distributions of `votes` and of all neighbours, one neighbour per pair of classes.
+        """Yield the outcome distributions of `votes` and of all neighbours, one neighbour per ordered pair of classes.
 
-        In a neighbour, a vote has moved from one class of the pair to the other. The method `neighbours` treats all
-        classes with the same count alike. This is not possible here, because the test also depends on the predictions,
-        and classes with the same count may have different predictions.
+        In a neighbour, one vote has moved from the first class of the pair to the second. Classes with the same count
+        need separate neighbours, because they may have different predictions, on which the test depends.
         """
         differences = self._differences(votes)
         ordered, rank = sort_with_ranks(votes.counts)
@@ -283,9 +287,9 @@ class InteractiveGNMax(ConfidentGNMax):
 def _ranks_to_classes(pairs: exact.Pairs, rank: Integers) -> exact.Pairs:
     """Expand `pairs`, which has one row per pair of ranks, to one row per pair of classes.
 
-    All classes with the same count have the same rank, and `rank` (queries × classes) is the rank of each class. A row
-    of `pairs` states the ranks of the classes that lose and gain a vote, and stands for all such moves. The result has
-    one row for each move of a vote from one class to another.
+    `rank` (queries × classes) is the rank of each class by its count; classes with equal counts have the same rank. A
+    row of `pairs` stands for all moves of a vote from a class of one rank to a class of another or the same rank. The
+    result has one row for each of these moves.
     """
     may_lose = rank[pairs.histogram] == pairs.loses[:, None]
     may_gain = rank[pairs.histogram] == pairs.gains[:, None]
@@ -299,9 +303,9 @@ def _ranks_to_classes(pairs: exact.Pairs, rank: Integers) -> exact.Pairs:
 
 
 def _largest_differences_after(differences: NDArray[Any], pairs: exact.Pairs) -> NDArray[Any]:
-    """Return the largest difference, count minus predicted count, of each neighbour in `pairs`, (neighbours,).
+    """Return the largest difference of a count from the predicted count, for each neighbour in `pairs`, (neighbours,).
 
-    `differences` (queries × classes) are the differences before the vote moves.
+    `differences` (queries × classes) are the differences before a vote moves.
     """
     rows, changed = np.arange(len(pairs.histogram)), differences[pairs.histogram]
     changed[rows, pairs.loses] -= 1

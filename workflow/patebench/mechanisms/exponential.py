@@ -23,8 +23,8 @@ from patebench.mechanisms.neighbours import refine_near_certain
 class Exponential(Mechanism):
     """Exponential mechanism: Pr[class j] ∝ exp(ε·n_j/2) for the count n_j of class j; each query is ε-DP.
 
-    The privacy loss of a query lies in an interval of length ε, its bounded range (Durfee & Rogers 2019). Proof:
-    docs/explanation/proofs-mechanisms.md, "The exponential mechanism".
+    The mechanism has bounded range ε: the privacy loss of a query lies in an interval of length ε (Durfee & Rogers
+    2019). Proof: docs/explanation/proofs-mechanisms.md, "The exponential mechanism".
     """
 
     shown = Shown("exponential", color="sky", marker="<")

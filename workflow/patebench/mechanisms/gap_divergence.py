@@ -2,9 +2,9 @@
 
 The label is argmax(counts + noise), with noise on the integers and ties to the lowest class. Let D be a histogram of n
 votes whose two largest counts differ by at least γ, and let D′ be D with one vote moved to another class. G_α(γ) bounds
-the Rényi divergences of order α between the labels of D and of D′, in both directions, for all D and D′. It depends on
-n, the number of classes, the noise and α alone, so it is public. The computed value is an upper bound despite rounding,
-and it does not increase with γ.
+the Rényi divergences of order α between the labels of D and of D′, in both directions, for all such D and D′. It is
+public, because it depends only on n, on the number of classes, on the noise and on α. The computed value is an upper
+bound despite rounding, and it does not increase with γ.
 
 Notation, also for the functions of this module:
 
@@ -56,15 +56,14 @@ _CELLS, _MOST = 1 << 16, 1 << 23
 
 
 def gap_divergence(noise: LatticeNoise, orders: Sequence[float], teachers: int, classes: int) -> Array:
-    """Return bounds G_α(γ) on the Rényi divergence D_α of one noisy label, (orders × (n + 1)), for n = `teachers`.
+    """Return bounds G_α(γ) on the Rényi divergence of one noisy label, (orders, `teachers` + 1).
 
-    The rows are the α in `orders`, and the columns γ = 0 … n. G_α(γ) is valid for all votes whose two largest counts
-    differ by at least γ.
+    Row i is for α = `orders[i]`. Column γ is for votes whose two largest counts differ by at least γ.
 
     Raises
     ------
     PatebenchError
-        If the table for this number of teachers and this noise would take minutes.
+        If the table is too large to compute, because of many teachers or large noise.
     """
     return _tables(noise, tuple(map(float, orders)), teachers, classes)
 
@@ -90,10 +89,10 @@ def _tables(noise: LatticeNoise, orders: tuple[float, ...], teachers: int, class
 
 
 class _Side(NamedTuple):
-    """Probability P of one outcome and its privacy loss ln(P/P′), for one direction of the divergence.
+    """Probability P and privacy loss ln(P/P′) of one outcome, for the divergence of a histogram D from a neighbour D′.
 
-    P is the probability on a histogram D, and P′ that on its neighbour D′; for D_α(D′ ‖ D), D and D′ are exchanged. All
-    values are rounded in the direction that makes bounds on the divergence valid.
+    P is the probability on D, and P′ that on D′. All values are rounded in the direction that makes bounds on the
+    divergence valid.
     """
 
     log_weight: Array  # ln P, rounded up
@@ -101,12 +100,14 @@ class _Side(NamedTuple):
     change: Array  # P·(e^{−r} − 1)
 
     def excess(self, order: float) -> Array:
-        """Return an upper bound on P·f(r) with r = ln(P/P′), α = `order` and the function f below.
+        """Return an upper bound on the part of this outcome in the sum Σ P^α P′^{1−α} − 1, with α = `order`.
+
+        The sum is over all outcomes, with probabilities P and P′ for two neighbours. The part of an outcome is P·f(r),
+        with r = ln(P/P′) and the function
 
             f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1)
 
-        P and P′ are the probabilities of an outcome for two neighbours. The sum of P·f(r) over all outcomes is Σ P^α
-        P′^{1−α} − 1: the second part of f adds (α−1)(Σ P′ − Σ P) = 0 to the sum.
+        In the sum over all outcomes, the second term of f contributes 0, because the P and the P′ have the same sum.
         """
         value = _product(self.log_weight, (order - 1) * self.ratio)
         return value + (order - 1) * self.change + 2 * _STEP * np.abs(value)
@@ -122,10 +123,10 @@ def _product(log_weight: Array, power: Array) -> Array:
 
 
 class _Outcome(NamedTuple):
-    """Log probabilities of one outcome on a histogram D and its neighbour D′, with bounds on their rounding errors.
+    """Log probabilities of one outcome on a histogram D and on its neighbour D′, with bounds on rounding errors.
 
-    `error` bounds the error of `log_p` and the error of `log_p_neighbour`. `error_of_ratio` bounds the error of their
-    difference.
+    `error` is a bound on the rounding error of both log probabilities, `log_p` and `log_p_neighbour`. `error_of_ratio`
+    is a bound on the rounding error of their difference.
     """
 
     log_p: Array
@@ -136,8 +137,8 @@ class _Outcome(NamedTuple):
     def side(self, *, backward: bool) -> _Side:
         """Return the probability P of this outcome and its privacy loss ln(P/P′), for one direction of the divergence.
 
-        P is for a histogram D and P′ for its neighbour D′, or vice versa if `backward`. If P = 0, the outcome
-        contributes nothing.
+        P is for a histogram D and P′ for its neighbour D′, or vice versa if `backward`. If P = 0, the outcome adds
+        nothing to the divergence.
         """
         here, there = (self.log_p, self.log_p_neighbour)[:: -1 if backward else 1]
         with np.errstate(invalid="ignore"):
@@ -156,15 +157,15 @@ class _Window:
     low: int  # sums run over scores from `low` to `summed`
     high: int  # Y ranges from `low` to `high`
     summed: int
-    log_p: Array  # ln Pr[noise = z] for z from `start`
-    log_cdf: Array  # ln Pr[noise ≤ z] for z from `start`
+    p_table: Array  # ln Pr[noise = z] for z from `start`
+    cdf_table: Array  # ln Pr[noise ≤ z] for z from `start`
 
     @classmethod
     def of(cls, noise: LatticeNoise, teachers: int, exponent: float) -> "_Window":
         """Create the tables and ranges for counts of `teachers` teachers.
 
-        `exponent` must be an upper bound on ln Σ P^α P′^{1−α}, the logarithm of the moment of the label. Noisy counts
-        outside the ranges then contribute a negligible amount to this moment.
+        The moment of the label is the sum of P^α P′^{1−α} over the labels. `exponent` must be an upper bound on its
+        logarithm. The ranges are so wide that noisy counts outside them add a negligible amount to the moment.
         """
         high, summed, below = (noise.reach(part + exponent) for part in (_ABOVE, _SUMMED, _BELOW))
         low, summed = -teachers - below, max(summed, high + 3)
@@ -181,34 +182,37 @@ class _Window:
 
     @property
     def start(self) -> int:
-        return -(len(self.log_p) // 2)
+        return -(len(self.p_table) // 2)
 
-    def pmf(self, z: Integers) -> Array:
+    def log_pmf(self, z: Integers) -> Array:
         """Return ln Pr[noise = z]."""
-        return self.log_p[z - self.start]
+        return self.p_table[z - self.start]
 
-    def cdf(self, z: Integers) -> Array:
+    def log_cdf(self, z: Integers) -> Array:
         """Return ln Pr[noise ≤ z]."""
-        return self.log_cdf[z - self.start]
+        return self.cdf_table[z - self.start]
 
     def error(self, log_sum: Array) -> Array:
         """Return a bound on the rounding error of `log_sum`, the ln of a sum of probabilities of the noise.
 
         The sum may have as many terms as the table of these probabilities.
         """
-        return _STEP * len(self.log_p) * (1 + np.abs(np.where(np.isfinite(log_sum), log_sum, 0.0)))
+        return _STEP * len(self.p_table) * (1 + np.abs(np.where(np.isfinite(log_sum), log_sum, 0.0)))
 
 
 # The first class loses a vote.
 
 
 class _Ties(NamedTuple):
-    """Offsets that select the winner of ties between classes t, b and J, for one order of the indices of these classes.
+    """Offsets that select entries of tables, so that ties between classes t, b and J have the right winner.
 
     Class t has the largest count and loses a vote to class b, which is x votes behind. Class J has the largest noisy
-    count of all other classes, y above the count of t. In a tie of noisy counts, the class with the lowest index wins.
-    `_outcomes_first_loses` reads Pr[t wins], Pr[b wins] and Pr[J wins] from tables over x and y, in which a certain
-    class wins each tie. If another class must win, adding the offsets to x and y gives the right entry of the table.
+    count of all other classes, y above the count of t. A tie of noisy counts goes to the class with the lowest index,
+    so each order of the three indices has its own offsets.
+
+    `_outcomes_first_loses` reads Pr[t wins], Pr[b wins] and Pr[J wins] from tables over x and y. In a table, the class
+    wins every tie. If the class loses a tie, the offsets lead from the entry for x and y to the entry with the right
+    probability.
     """
 
     t: tuple[int, int]  # offsets (in y, in x) of the sum that is Pr[t wins]
@@ -232,10 +236,10 @@ def _outcomes_first_loses(window: _Window, low: int, high: int, other_classes: b
     Class t has the largest count. Class J has the largest score (noisy count minus the count of t) of all other
     classes. If `other_classes` is False, there are only t and b, and J never wins.
 
-    An outcome contains log probabilities before and after the vote moves, given the score of J. `result[i]` is the list
-    of the three outcomes if the indices of t, b and J have the order `_ORDERS[i]`, which decides ties. The arrays have
-    two axes. The first axis is the number of votes by which b is behind t before the move, `low` … `high`. The second
-    axis is the score of J, `window.low` … `window.high`.
+    `result[i]` is the list of the three outcomes if the indices of t, b and J have the order `_ORDERS[i]`, which
+    decides ties. An outcome contains arrays of log probabilities before and after the move of the vote. Axis 0 is the
+    number of votes by which b is behind t before the move, `low` … `high`. Axis 1 is the score of J, `window.low` …
+    `window.high`. The probabilities are conditional on this score.
     """
     # The tables of sums have larger ranges than the outcomes, which read sums at up to three steps beyond x and y.
     x, z = np.arange(low - 3, high + 2)[:, None], np.arange(window.low - 1, window.summed + 1)
@@ -244,8 +248,8 @@ def _outcomes_first_loses(window: _Window, low: int, high: int, other_classes: b
     def sum_above(table: Array) -> Array:
         return np.logaddexp.accumulate(table[:, ::-1], axis=1)[:, ::-1]
 
-    first = sum_above(window.pmf(z) + window.cdf(z + x))  # ln Σ_{z ≥ y} p(z)F(z + x): t beats b or ties
-    other = sum_above(window.pmf(z + x) + window.cdf(z))  # ln Σ_{z ≥ y} p(z + x)F(z): b beats t or ties
+    first = sum_above(window.log_pmf(z) + window.log_cdf(z + x))  # ln Σ_{z ≥ y} p(z)F(z + x): t beats b or ties
+    other = sum_above(window.log_pmf(z + x) + window.log_cdf(z))  # ln Σ_{z ≥ y} p(z + x)F(z): b beats t or ties
 
     def read(table: Array, dy: int, dx: int) -> Array:
         return table[3 + dx : 3 + dx + rows, 1 + dy : 1 + dy + columns]
@@ -253,12 +257,12 @@ def _outcomes_first_loses(window: _Window, low: int, high: int, other_classes: b
     def log_probabilities(ties: _Ties, dy: int, dx: int) -> list[Array]:
         """Return ln Pr[t wins], ln Pr[b wins] and ln Pr[J wins] as three arrays over x and y.
 
-        Before the vote moves, b is x votes behind t, and the noisy count of J is y above the count of t; `dy` and `dx`
-        are 0. After the vote has moved from t to b, these differences are y + `dy` and x + `dx`, with `dy` = 1 and
-        `dx` = −2. `ties` is for the order of the classes' indices.
+        Class b is x + `dx` votes behind t, and the noisy count of J is y + `dy` above the count of t. Before the vote
+        moves, `dx` and `dy` are 0. After the vote has moved from t to b, `dx` is −2 and `dy` is 1. `ties` belongs to
+        the order of the classes' indices, which decides ties.
         """
         y = np.arange(window.low, window.high + 1) + dy
-        rest = window.cdf(y + ties.rest[0]) + window.cdf(y + x[3:-1] + dx + ties.rest[1])
+        rest = window.log_cdf(y + ties.rest[0]) + window.log_cdf(y + x[3:-1] + dx + ties.rest[1])
         t, b = read(first, dy + ties.t[0], dx + ties.t[1]), read(other, dy + ties.b[0], dx + ties.b[1])
         return [t, b, rest if other_classes else np.full_like(rest, -np.inf)]
 
@@ -295,12 +299,12 @@ def _first_class_wins(
 
 
 def _bound_first_loses(window: _Window, orders: Array, caps: Array, classes: int) -> Array:
-    """Return upper bounds on the moment of the label, minus 1, if the largest count loses a vote, (orders × gaps).
+    """Return upper bounds on (moment of the label) − 1 if the class with the most votes loses one, (orders × gaps).
 
     The moment is Σ P^α P′^{1−α} over the labels, with probabilities P and P′ before and after the vote moves, or vice
-    versa. Row i is for α = `orders[i]`. Column γ is for votes whose two largest counts differ by at least γ. `caps`
-    (orders,) are upper bounds on the moment, minus 1, if all noisy counts were released instead of the label. They are
-    also valid for the label.
+    versa. Row i is for α = `orders[i]`. Column γ is for votes whose two largest counts differ by at least γ.
+
+    `caps` (orders,) are weaker bounds, which are valid even if all noisy counts are released instead of the label.
     """
     result = np.zeros((len(orders), window.teachers + 1))
     # An upper bound on Pr[Y* ≥ high] + Pr[Y < low].
@@ -331,18 +335,18 @@ def _tail_probabilities(window: _Window, classes: int, largest_gap: int) -> Arra
     """
     y, gap = np.arange(window.low, window.high)[:, None], np.arange(largest_gap + 1)
     # Y* is the largest score if every unchanged class is γ votes behind t.
-    reached: Array = -np.expm1((classes - 2) * window.cdf(y - 1 + gap))
+    reached: Array = -np.expm1((classes - 2) * window.log_cdf(y - 1 + gap))
     reached[0] = 1.0
     return reached
 
 
 def _running_maximum(terms: Sequence[Sequence[_Side]], alpha: float) -> Array:
-    """Return M(y) − 1, where M(y) is the largest moment of the label, given Y = y′, over all y′ ≤ y.
+    """Return M(y) − 1 for scores y, where M(y) is the largest moment of the label given Y = y′ over all y′ ≤ y.
 
-    The moment is Σ P^α P′^{1−α} over the labels, with α = `alpha`. Y is the largest score, noisy count minus the
-    largest count, of the classes whose counts do not change. The maximum is also over the four ways to break ties in
-    `_ORDERS`. The result has one row for each gap between the largest count and the count that gains the vote, and one
-    column for each score y from `window.low` to `window.high` − 1.
+    The moment is the sum of P^α P′^{1−α} over the labels, with α = `alpha`. The score of a class is its noisy count
+    minus the largest count. Y is the largest score of the classes whose counts do not change. M(y) is also the largest
+    over all ways to break ties, `_ORDERS`. Rows of the result are for gaps between the largest count and the count that
+    gains the vote. Columns are for scores y in ascending order.
 
     Parameters
     ----------
@@ -363,11 +367,12 @@ def _running_maximum(terms: Sequence[Sequence[_Side]], alpha: float) -> Array:
 
 
 def _bound_neither(window: _Window, order: float, cap: float) -> Array:
-    """Return upper bounds on the moment of the label, minus 1, (gaps,), if the leading class keeps its votes.
+    """Return upper bounds on (moment of the label) − 1 if the class with the largest count keeps its votes, (gaps,).
 
     A vote moves between two other classes. The moment is Σ P^α P′^{1−α} over the labels, with α = `order`. Entry γ is
-    for votes whose two largest counts differ by at least γ. `cap` is an upper bound on the moment, minus 1, if all
-    noisy counts were released instead of the label. It is valid for every γ.
+    for votes whose two largest counts differ by at least γ.
+
+    `cap` is a weaker bound, which is valid for every γ, even if all noisy counts are released instead of the label.
     """
     loses, gains = (_observed_moment(window, order, step) for step in (1, -1))
     below = window.noise.reach(_BELOW + window.exponent)
@@ -377,26 +382,25 @@ def _bound_neither(window: _Window, order: float, cap: float) -> Array:
     # that gains it, and u is γ plus the score of t
     forward = loses[u] + gains[u] + loses[u] * gains[u]
     backward = gains[u + 1] + loses[u - 1] + gains[u + 1] * loses[u - 1]
-    law = np.exp(window.pmf(y[:, 0]))
+    law = np.exp(window.log_pmf(y[:, 0]))
     outside = 2 * (math.exp(-_BELOW) + math.exp(-_ABOVE)) * math.exp(-window.exponent)
     result: Array = law @ np.minimum(np.maximum(forward, backward), cap) + cap * outside
     return result * (1 + _SLACK)
 
 
 def _observed_moment(window: _Window, order: float, step: int) -> Array:
-    """Return upper bounds C(u) on a moment, minus 1: that of releasing one noisy count only if its noise is at least u.
+    """Return upper bounds C(u) on (moment) − 1 for the release of one noisy count if its noise is at least u.
 
-    If the noise is below u, the class cannot win, and only the fact that the noise is below u is released. One vote
-    moves away from the class (`step` = 1) or to the class (`step` = −1). The moment is Σ P^α P′^{1−α} over all possible
-    releases, with probabilities P and P′ before and after the move, and α = `order`. Entry i of the result is for
-    u = `window.low` + 2 + i.
+    If the noise is below u, only this fact is released. One vote moves away from the class (`step` = 1) or to the class
+    (`step` = −1). The moment is Σ P^α P′^{1−α} over all possible releases, with probabilities P and P′ before and after
+    the move, and α = `order`. Entry i of the result is for u = `window.low` + 2 + i.
     """
     u = np.arange(window.low + 2, window.summed + window.teachers + 1)
     # The noise z is observed only if z ≥ u. The same score needs noise z on D and z + `step` on D′, with a step of 1
     # for the class that loses a vote.
-    observed = _outcome(window, window.pmf(u), window.pmf(u + step)).side(backward=False).excess(order)
-    here, there = window.cdf(u - 1), window.cdf(u - 1 + step)
-    crossing = window.pmf(u) - here if step == 1 else window.pmf(u - 1) - there
+    observed = _outcome(window, window.log_pmf(u), window.log_pmf(u + step)).side(backward=False).excess(order)
+    here, there = window.log_cdf(u - 1), window.log_cdf(u - 1 + step)
+    crossing = window.log_pmf(u) - here if step == 1 else window.log_pmf(u - 1) - there
     ratio = -step * softplus(crossing)
     error = window.error(here)
     below = _Outcome(here, here - ratio, error, 4 * window.error(crossing) * np.abs(ratio))

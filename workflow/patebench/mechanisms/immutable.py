@@ -70,8 +70,8 @@ class ImmutableArgmax(Mechanism):
     def certain(self) -> bool:
         """Return True if ε is ∞, because an outcome is certain for some votes and impossible for their neighbours.
 
-        If the constant c is large compared with the noise, the largest counts (125, 124) and (124, 125) always get
-        different labels. If `distance` > 0, one vote can decide if a query is answered.
+        This is the case in two situations. If the constant c is large compared with the noise, the plurality is always
+        released, and one vote may change it. If `distance` > 0, one vote may decide whether a query is answered.
         """
         return self.noise_is_negligible or self.distance > 0
 
@@ -116,7 +116,7 @@ def _largest(counts: Counts) -> NDArray[np.bool_]:
 class ImmutableGNMax(ImmutableArgmax):
     """Immutable argmax with Gaussian noise: argmax(counts + N(0, σ²)), after c is added to the largest count.
 
-    Sun et al. 2020 (NZC), section 4.2, claim that a query costs as much as one of GNMax(σ), for every c.
+    Sun et al. 2020 (NZC), section 4.2, claim for every c that a query costs as much as a query of GNMax(σ).
     """
 
     shown = Shown("immutable GNMax", color="vermillion", marker="P")

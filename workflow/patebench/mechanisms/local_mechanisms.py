@@ -42,17 +42,17 @@ class Channel:
 
     The report of a teacher depends on no other vote, so the ε of a teacher is that of its channel. Votes for the first
     and for the last class are the easiest pair to distinguish: no other pair of rows of `log_p` has a larger δ(ε), for
-    any ε.
+    any ε. The privacy loss of a report is that for these two votes, ln Pr[report | first class] − ln Pr[report | last
+    class].
 
     Parameters
     ----------
     log_p : (votes, reports) ln Pr[report | vote]
     inverse : inverse of the matrix of probabilities Pr[report | vote]
-    loss_probabilities : distribution of the privacy loss if the vote is for the first class: the probabilities of
-        evenly spaced losses from `local_epsilon` to −`local_epsilon`. The privacy loss of a report is
-        ln(Pr[report | first class] / Pr[report | last class])
-    largest_loss : largest ln(Pr[report | vote] / Pr[report | other vote]), computed by a formula of the mechanism. For
-        a small ε, rounding could make the differences of `log_p` too small
+    loss_probabilities : distribution of the privacy loss if the vote is for the first class; the losses are evenly
+        spaced from `local_epsilon` to −`local_epsilon`
+    largest_loss : largest ln(Pr[report | vote] / Pr[report | other vote]), computed by a formula without rounding
+        errors
     """
 
     log_p: Array
@@ -110,7 +110,7 @@ class LocalMechanism(Mechanism):
     unbiased : 0 to label with the class reported most often, as in Zhao 2018, equation 4; 1 to label with the class of
         the largest unbiased estimate
     participation : share of the queries in which each teacher takes part
-    spread : ratio of the largest ε to the smallest; ln ε decreases linearly in the index of the teacher
+    spread : largest ε of a teacher divided by the smallest; ln ε decreases linearly in the index of the teacher
     """
 
     published = ("basic", Conversion.NONE)
@@ -140,7 +140,7 @@ class LocalMechanism(Mechanism):
         return self.epsilon * self.spread ** -np.linspace(0, 1, teachers)
 
     def asked(self, teachers: int, queries: int) -> NDArray[np.int64]:
-        """Return how often each teacher takes part in the first `queries` queries, (teachers,); T_n in Zhao 2018."""
+        """Return how many of the first `queries` queries each teacher takes part in, (teachers,)."""
         return self.participants(teachers, queries).sum(axis=1)
 
     def participants(self, teachers: int, queries: int) -> NDArray[np.bool_]:
@@ -223,11 +223,11 @@ class LocalMechanism(Mechanism):
         return np.column_stack([reports, np.zeros(votes.queries)])
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
-        """Yield, per histogram, the distributions of a teacher's perturbed vote for all pairs of different votes.
+        """Yield the distributions of one teacher's perturbed vote for all pairs of different votes, once per histogram.
 
-        The teacher is one with the largest ε. Its perturbed vote depends only on its vote, so the distributions are the
-        same for all `counts`. The fields `loses` and `gains` of the result contain the classes of the two votes, not
-        ranks as in other mechanisms.
+        The teacher has the largest ε. Its perturbed vote depends only on its own vote, so the distributions are the
+        same for all histograms in `counts`. The fields `loses` and `gains` of the result contain the classes of the two
+        votes, not ranks as in other mechanisms.
         """
         channel = self.channel(self.epsilon, counts.shape[1])
         vote, other = channel.pairs
@@ -276,11 +276,17 @@ class LocalMechanism(Mechanism):
         return [self._teacher_costs(votes, T, delta) for T in queries]
 
     def _teacher_costs(self, votes: Votes, queries: int, delta: float) -> dict[str, float | str]:
-        """Return four costs of three teachers, whose ε by basic composition is the least, the median and the largest.
+        """Return the costs of the first `queries` queries for three teachers, by names such as "basic_most".
 
-        The costs of a teacher are "asked", the number of queries in which it takes part; "epsilon", its ε per query;
-        "basic", its ε by basic composition; and "composed", its ε at `delta` by exact composition. A key names cost and
-        teacher ("least", "median" or "most"), such as "basic_most". The result also contains `queries` and `delta`.
+        The teachers are those with the least, the median and the most ε by basic composition. A name consists of a cost
+        and a teacher. The costs are:
+
+        - "asked": number of queries in which the teacher takes part
+        - "epsilon": ε per query
+        - "basic": ε by basic composition
+        - "composed": ε at `delta` by exact composition
+
+        The result also contains `queries` and `delta`.
         """
         personal, asked = self.personal(votes.teachers), self.asked(votes.teachers, queries)
         order = np.argsort(asked * personal, kind="stable")
@@ -307,10 +313,9 @@ class TruncatedGeometric(LocalMechanism):
     sum is truncated to the range from the first to the last class. A report is likely to be near the vote, so the
     mechanism suits ordered labels.
 
-    In the paper's formula, the truncated sum takes M + 1 values; here it takes M, one per class (as in Ghosh,
-    Roughgarden, Sundararajan 2012). α is that of the paper, for a sensitivity of M. Two votes differ by at most M − 1,
-    so a report is ε·(M − 1)/M-locally private. All accountants use this value, except basic composition, which uses ε
-    as in the paper.
+    A report takes M values, one per class (as in Ghosh, Roughgarden, Sundararajan 2012), although the paper's formula
+    has M + 1 values. Two votes differ by at most M − 1, so the local ε of a report is ε·(M − 1)/M. All accountants use
+    this value, except basic composition, which uses ε as in the paper.
     """
 
     shown = Shown("truncated geometric", color="orange", marker="d")
@@ -320,9 +325,9 @@ class TruncatedGeometric(LocalMechanism):
     def channel(epsilon: float, classes: int) -> Channel:
         """Return the channel that reports vote k as z with probability f_z·α^{|z − k|}; α = e^{−ε/M}, M = `classes`.
 
-        f_z is 1/(1 + α) for the first and the last class z, and (1 − α)/(1 + α) for all other classes. The matrix with
-        entries α^{|z − k|} has a tridiagonal inverse (Kac, Murdock, Szegő 1953). The matrix of the probabilities
-        therefore has one, too.
+        f_z is 1/(1 + α) for the first and the last class z, and (1 − α)/(1 + α) for all other classes. The matrix of
+        these probabilities has a tridiagonal inverse, because the matrix with entries α^{|z − k|} has one (Kac,
+        Murdock, Szegő 1953).
         """
         rate, distance = epsilon / classes, np.abs(np.subtract.outer(np.arange(classes), np.arange(classes)))
         alpha, less = np.exp(-rate), -np.expm1(-rate)

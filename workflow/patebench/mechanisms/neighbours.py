@@ -94,9 +94,9 @@ def one_by_one(
 def _list_changes(multiplicity: Integers, smallest_count: Counts) -> tuple[Integers, Integers, Integers]:
     """Return all neighbours as three arrays (neighbours,): histogram, rank that loses a vote and rank that gains it.
 
-    Classes with equal counts have the same rank, so moving a vote between other classes of the same two ranks gives no
-    further neighbour. `multiplicity` (histograms × ranks) is the number of classes with each rank, and `smallest_count`
-    (histograms,) the smallest count of each histogram: a class without votes cannot lose one.
+    Classes with equal counts have the same rank. One neighbour per pair of ranks is returned, since other classes of
+    these ranks give equivalent neighbours. `multiplicity` (histograms × ranks) is the number of classes with each rank.
+    `smallest_count` (histograms,) is the smallest count of each histogram: a class without votes cannot lose one.
     """
     exists = np.ones((*multiplicity.shape, multiplicity.shape[1]), dtype=bool)
     exists[smallest_count == 0, -1] = False
@@ -123,8 +123,8 @@ def _pairs_on_shared_nodes(index: Integers, counts: Counts, rank: Integers, nois
     """Return the outcome distributions of the histograms `counts` and of all neighbours, on the same quadrature nodes.
 
     An outcome is the class that wins. There is one column per rank (distinct count) for the classes whose counts do not
-    change, one for the class that loses a vote, and one for the class that gains it. `index` (histograms,) contains a
-    number for each histogram, by which the field `histogram` of the result refers to it.
+    change, one for the class that loses a vote, and one for the class that gains it. The field `histogram` of the
+    result contains numbers from `index` (histograms,), one number for each row of `counts`.
     """
     histograms = Histograms.of(counts.astype(np.float64), rank, noise.scale)
     own, other = _integrals(histograms, noise)
@@ -149,8 +149,8 @@ def _integrals(histograms: Histograms, noise: Noise) -> tuple[Array, Array]:
     (histograms, ranks) array
         ln Pr[class wins] for one class of each rank.
     (histograms, outcomes, ranks, ranks) array
-        ln Pr of each outcome of each neighbour. The third axis is the rank that loses a vote, and the fourth axis
-        the rank that gains it. An outcome is the class that wins, as in `_pairs_on_shared_nodes`.
+        ln Pr[class wins] in each neighbour: for one unchanged class of each rank, then for the class that loses a vote,
+        then for the class that gains it. Axis 2 is the rank that loses a vote, and axis 3 the rank that gains it.
     """
     shift, number = 1 / noise.scale, histograms.values.shape[1]
     x, log_weights = _nodes_and_weights(panels(noise, histograms, shift), len(histograms.values))
@@ -202,10 +202,10 @@ def _sum_products(left: Array, right: Array) -> Array:
 
 
 def refine_near_certain(log_p: Array, multiplicity: Integers) -> Array:
-    """Return `log_p` (rows, outcomes), with a more precise value for each outcome that is nearly certain.
+    """Return `log_p` (rows, outcomes), which is ln Pr, with more precise values for outcomes that are nearly certain.
 
-    If the probabilities of all but the likeliest outcome of a row sum to less than 1/e, the likeliest gets 1 minus this
-    sum. `multiplicity` (rows, outcomes) is the number of equally likely outcomes that an entry represents.
+    If the likeliest outcome of a row has a probability above 1 − 1/e, this probability is recomputed as 1 minus the sum
+    of all others. `multiplicity` (rows, outcomes) is the number of equally likely outcomes that an entry represents.
     """
     rows = np.arange(len(log_p))
     winner = np.argmax(np.where(multiplicity > 0, log_p, -np.inf), axis=1)

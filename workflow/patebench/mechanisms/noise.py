@@ -3,9 +3,8 @@
 There are three kinds: continuous noise (`Noise`), integer noise given by its probabilities (`IntegerNoise`), and
 integer noise that mechanisms draw (`LatticeNoise`).
 
-Noise comes from a seed in reproducible experiments, and from the operating system in private releases, where it must be
-an integer. A mechanism whose cost is computed for integer noise draws integers in both cases, so that one proof covers
-both.
+In experiments, noise is drawn from a seed. In private releases, noise is drawn from the operating system and must be an
+integer. If the privacy cost of a mechanism is proved only for integer noise, experiments draw integers, too.
 """
 
 import math
@@ -144,7 +143,7 @@ _CELLS = 1 << 21
 
 @dataclass(frozen=True)
 class IntegerNoise:
-    """Noise on the integers z from −reach to reach, given by the arrays of ln Pr[noise = z] and ln Pr[noise ≤ z]."""
+    """Noise on the integers z from −reach to reach, as two arrays: ln Pr[noise = z] and ln Pr[noise ≤ z]."""
 
     log_p: Array
     log_cdf: Array
@@ -164,9 +163,9 @@ class IntegerNoise:
         return self.reach == 0
 
     def one_count(self, size: int) -> tuple[Array, Array]:
-        """Return two arrays of ln Pr[noisy count = x], for a true count of 0 and for one of `size`.
+        """Return two arrays of ln Pr[noisy count = x], for a true count of 0 and for a true count of `size`.
 
-        Both arrays have one entry for each noisy count x that is possible for either true count.
+        Both arrays have one entry for each x that is possible with at least one of the two true counts.
         """
         x = np.arange(-self.reach, self.reach + size + 1)
         return self.log_probability(x), self.log_probability(x - size)
@@ -273,9 +272,9 @@ class LatticeNoise(ABC):
 
     @abstractmethod
     def divergence(self, orders: Array) -> Array:
-        """Return an upper bound on the Rényi divergence of all noisy counts together, (orders,), if one vote moves.
+        """Return upper bounds (orders,) on the Rényi divergence of all noisy counts together, if one vote moves.
 
-        The bound is also valid for the label, which is computed from the noisy counts.
+        The bounds are also valid for the label, which is computed from the noisy counts.
         """
 
     def log_normaliser(self) -> float:
@@ -305,11 +304,11 @@ class DiscreteGaussian(LatticeNoise):
         return -scaled * scaled / 2
 
     def reach(self, exponent: float) -> int:
-        """Return a distance d with Pr[z ≥ d] ≤ exp(−`exponent`), by Chernoff's bound, E exp(tz) ≤ exp(t²·scale²/2).
+        """Return a distance d with Pr[z ≥ d] ≤ exp(−`exponent`), by Chernoff's bound.
 
-        The bound holds because E exp(tz) = exp(t²·scale²/2)·g(s)/g(0), with s = t·scale² and
-        g(s) = Σ_z exp(−(z − s)²/(2·scale²)). g is largest at s = 0: by Poisson's summation formula, it is a sum of
-        cosines in s with positive weights.
+        Chernoff's bound needs E exp(tz) ≤ exp(t²·scale²/2). To prove this, let g(s) = Σ_z exp(−(z − s)²/(2·scale²)),
+        and note that E exp(tz) = exp(t²·scale²/2)·g(t·scale²)/g(0). By Poisson's summation formula, g is a sum of
+        cosines with positive weights, so it is largest at 0.
         """
         return math.ceil(math.sqrt(2 * exponent) * self.scale) + 1
 

@@ -44,7 +44,7 @@ class NoiseShares(Mechanism):
 
     @abstractmethod
     def counted(self, votes: NDArray[np.integer], teachers: NDArray[np.integer]) -> NDArray[np.integer]:
-        """Return `votes` (teachers × queries) with −1, an abstention, for each vote that the mechanism does not count.
+        """Return `votes` (teachers × queries), with −1 (abstention) in place of votes that are not counted.
 
         Row i of `votes` is from the teacher with index `teachers[i]` in the ensemble. Row i of the result depends only
         on this row and this index.
@@ -68,7 +68,7 @@ class NoiseShares(Mechanism):
         return discrete_normal(source, self.share_scale(teachers), shape)
 
     def in_units(self, unit: int) -> Self:
-        """Return the mechanism for counts in units of 1/`unit` of a vote: σ is larger by the factor `unit`."""
+        """Return the mechanism with σ multiplied by `unit`, for counts in units of 1/`unit` of a vote."""
         return replace(self, sigma=self.sigma * unit)
 
     def exact_noise(self, teachers: int) -> IntegerNoise:
@@ -78,7 +78,7 @@ class NoiseShares(Mechanism):
     def noisy(self, counts: Counts, teachers: int, rng: Source, unit: int = 1) -> Counts:
         """Return `counts` plus the noise shares of all `teachers` teachers, all in units of 1/`unit`.
 
-        Each share has its own generator, a child of `rng`, as in `patebench.secure`, which computes the same counts.
+        Each share is drawn by its own generator, spawned from `rng`. `patebench.secure` draws the same shares.
         """
         noisy, in_units = counts.copy(), self.in_units(unit)
         for source in rng.spawn(teachers):
@@ -148,10 +148,11 @@ class DistributedGNMax(NoiseShares):
 class DistributedSparseGNMax(NoiseShares, SparseArgmax):
     """Sparse GNMax with noise shares: each of n teachers adds a discrete Gaussian of variance σ²/(n − t) to each count.
 
-    The cost is valid even if t (`tolerance`) teachers withhold their shares. Only the first k votes of each teacher are
-    counted, but a teacher adds a share to every count. If k is the number of queries, the noisy counts and their cost
-    are those of DistributedGNMax. Votes with weights are scaled down to a squared norm of k per teacher, and counts and
-    noise are integers in units of 1/UNIT.
+    Only the first k votes of each teacher are counted, but a teacher adds a share to every count. The cost is valid
+    even if t (`tolerance`) teachers withhold their shares.
+
+    Votes with weights are scaled down to a squared norm of at most k per teacher. Their counts and noise are integers
+    in units of 1/UNIT of a vote (`accounting.votes`).
     """
 
     weights = True
@@ -164,9 +165,9 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
         return capped(votes, int(self.k), places=teachers)
 
     def accountants(self, votes: Votes) -> list[Accountant]:
-        """Return the worst-case accountants for replaced teachers.
+        """Return the worst-case accountants if one teacher is replaced.
 
-        Added or removed teachers have no bound, since their noise share would be added or removed too.
+        An added or removed teacher also adds or removes a noise share, for which no bound is known here.
         """
         if votes.weighted is None:
             return super().accountants(votes)

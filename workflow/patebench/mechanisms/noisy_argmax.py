@@ -181,10 +181,10 @@ class LNMax(NoisyArgmax):
     def _moments(
         self, name: str, label: str, moments: Array, log_q: Array, *, variant: bool = False
     ) -> list[Accountant]:
-        """Return the worst-case and the data-dependent moments accountant of PATE 2017, for the moments l in `moments`.
+        """Return the worst-case and the data-dependent moments accountant of PATE 2017.
 
-        `log_q` (queries,) is ln of Lemma 4's bound on Pr[label is not the plurality]. `name`, `label` and `variant` are
-        fields of the accountants.
+        `moments` are the moments l that both accountants use. `log_q` (queries,) is ln of Lemma 4's bound on Pr[label
+        is not the plurality]. `name`, `label` and `variant` are stored in both accountants.
         """
 
         # A bound α(l) on moment l is equivalent to a bound α(l)/l on the Rényi divergence of order l + 1.

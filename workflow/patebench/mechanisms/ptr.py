@@ -1,7 +1,7 @@
 """The noisy argmax under propose-test-release, which releases labels of all queries at a low cost if votes agree.
 
-The theorem is in `accounting.propose_test_release`, and its proof in docs/explanation/proofs-mechanisms.md.
-`mechanisms.gap_divergence` bounds the cost of a label by the gap between its two largest counts.
+The theorem is in `accounting.propose_test_release`, and its proof in docs/explanation/proofs-mechanisms.md. The cost of
+a label is bounded by `mechanisms.gap_divergence`. It depends on the gap between the two largest counts of the query.
 """
 
 import math
@@ -55,8 +55,8 @@ class ProposeTestRelease(Mechanism):
     Parameters
     ----------
     order : order of the Rényi divergence of the labels
-    cost : largest Rényi divergence of the labels at which they are released
-    epsilon, failure : ε and δ of the whole release
+    cost : limit on the Rényi divergence of the labels, which the test checks
+    epsilon, failure : ε and δ of labels and test together
     """
 
     answering: ClassVar[Answering] = Answering.TOGETHER
@@ -83,7 +83,10 @@ class ProposeTestRelease(Mechanism):
 
     @property
     def total(self) -> float:
-        """Return the largest Rényi divergence at `order` that implies (`epsilon`, `failure`)-DP of the release."""
+        """Return the largest Rényi divergence of labels and test together that implies (`epsilon`, `failure`)-DP.
+
+        `order` is the order of this divergence.
+        """
         return float(allowance(np.array([self.order]), self.epsilon, self.failure)[0])
 
     @property
@@ -91,9 +94,9 @@ class ProposeTestRelease(Mechanism):
         return Decision(self.order, self.cost, self.total, self.failure)
 
     def gap_cost(self, orders: Sequence[float], teachers: int, classes: int) -> Array:
-        """Return a bound on the Rényi divergence of one label, (orders × (n + 1)), for n = `teachers` teachers.
+        """Return a bound on the Rényi divergence of one label, (orders, `teachers` + 1).
 
-        Column γ = 0 … n is for votes whose two largest counts differ by at least γ.
+        Row i is for `orders[i]`. Column γ is for votes whose two largest counts differ by at least γ.
         """
         return gap_divergence(self.noise, orders, teachers, classes)
 
@@ -172,7 +175,8 @@ def suggested(
     public : votes that need no privacy, such as those of the same number of teachers on similar public data
     delta : δ of the release
     probability : least probability with which the test must pass, between 0 and 1
-    headroom : factor, at least 1, on the cost of the public votes, since private votes may be less unanimous
+    headroom : factor, at least 1, by which the cost of the public votes is multiplied, since private votes may be less
+        unanimous
     noise : the parameters of `kind` other than order, cost, epsilon and failure
 
     Raises
@@ -203,7 +207,7 @@ def suggested(
 
 
 def _least_epsilon(order: float, cost: float, delta: float, k: int, probability: float, limit: float) -> float | None:
-    """Return the least ε < `limit` at which the test passes with at least `probability`; None if none is found.
+    """Return the least ε of the release at which the test passes with `probability`; None if it is not below `limit`.
 
     `k` is the number of teachers that must change their votes to raise the labels' Rényi divergence above `cost`.
     """

@@ -215,8 +215,8 @@ def _(noise: Laplace, histograms: Histograms, shift: float = 0.0) -> Panels:
 def _laplace_slope(histograms: Histograms) -> Array:
     """Return approximate slopes of ln(integrand) of the integrals Pr[class wins], (queries, 1 + distinct counts).
 
-    The integrand depends on the class. Column i ≥ 1 contains the smallest slope over all classes, just below the i-th
-    largest distinct count. Column 0 belongs to no count and contains 0.
+    Column i ≥ 1 contains the slope just below the i-th largest distinct count. This slope differs between classes, and
+    the smallest slope over all classes is returned. Column 0 contains 0.
     """
     values, multiplicity = histograms.values, histograms.multiplicity
     above = np.cumsum(multiplicity, axis=1)

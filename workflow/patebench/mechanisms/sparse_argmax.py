@@ -39,10 +39,10 @@ class SparseArgmax(Mechanism):
 
     Queries may be asked in several rounds. In each round, at most `k` votes of each teacher are counted: the first `k`
     in a public order of the queries (`votes.capped`). Votes with weights are instead scaled down to a squared norm of
-    at most `k` per teacher. The mechanism enforces this cap, so its ε does not depend on the honesty of teachers.
+    at most `k` per teacher. The mechanism enforces this cap, so ε is valid even if teachers cast more votes.
 
-    Whether a vote counts depends on the teacher's earlier votes, so queries are not independent, and there is no cost
-    per query.
+    One vote of a teacher may decide whether a later vote of this teacher counts. Queries therefore depend on each
+    other, and the cost is stated for whole tables, not per query.
     """
 
     discrete = True
@@ -111,8 +111,8 @@ class SparseArgmax(Mechanism):
     def counts(self, votes: Votes) -> Counts:
         """Return the table before noise, (queries × classes), as integers; read-only.
 
-        An entry is the number of votes or, if votes have weights, the sum of their weights in units of 1/`votes.unit`.
-        For each teacher, only votes within the cap `k` are counted.
+        An entry is the number of votes for a class. If votes have weights, it is the sum of these weights, in units of
+        1/`votes.unit`. For each teacher, only votes within the cap `k` are counted.
         """
         known = _COUNTS.setdefault(votes, {})
         if self not in known:
@@ -144,16 +144,16 @@ class SparseArgmax(Mechanism):
 
     @abstractmethod
     def worst_case(self, cells: Cells, teachers: int) -> list[Accountant]:
-        """Return worst-case accountants for neighbours whose tables differ in some counts, by 1 each.
+        """Return worst-case accountants for neighbours whose tables differ in at most `cells(T)` counts, by 1 each.
 
-        For T queries, at most `cells(T)` counts differ.
+        T is the number of queries.
         """
 
     def exact(self, cells: Cells) -> list[Accountant]:
         """Return data-dependent accountants of the exact divergence between the votes and their worst neighbour.
 
-        The votes enter only through `cells`: for T queries, the tables of the votes and of their worst neighbour differ
-        in `cells(T)` counts, by 1 each. The base class returns [].
+        For T queries, the tables of the votes and of this neighbour differ in `cells(T)` counts, by 1 each. The base
+        class returns [].
         """
         return []
 

@@ -1,15 +1,16 @@
 """Release the plurality of a query only if a few teachers cannot change it; otherwise, release no answer.
 
-The method is propose-test-release (Dwork & Lei 2009; Thakurta & Smith 2013) of the plurality, also inside the sparse
-vector technique, with Laplace noise (Bassily, Thakkar, Thakurta 2018) or Gaussian noise (after Zhu & Wang 2020).
+The method is propose-test-release of the plurality (Dwork & Lei 2009; Thakurta & Smith 2013). The tests may be composed
+by the sparse vector technique, with Laplace noise (Bassily, Thakkar, Thakurta 2018) or Gaussian noise (after Zhu & Wang
+2020).
 
 Theorem. Let the outcomes of the tests be (ε, δ)-private. For two adjacent votes, call a query unstable if its plurality
 differs between them. For every pair of adjacent votes, let the probability that at least one unstable query is answered
 be at most F. Then the release is (ε, δ + F)-private.
 
 The mechanisms answer an unstable query with probability at most `failure`, one of their parameters. In the worst case,
-all T queries are unstable, and F = T·failure. For given votes, a query can be unstable only if d ≤ 1, where d is its
-`distance`. In data-dependent bounds, F is therefore `failure` times the number of queries with d ≤ 1. Proof:
+all T queries are unstable, and F = T·failure. Data-dependent bounds use the function `distance`: a query at distance 2
+or more cannot be unstable. For these bounds, F is `failure` times the number of queries at distance 0 or 1. Proof:
 docs/explanation/proofs-mechanisms.md, "Stable releases".
 """
 
@@ -37,9 +38,8 @@ from patebench.mechanisms.noise import Gaussian, Laplace, Noise
 def distance(counts: Counts) -> NDArray[np.int64]:
     """Return d = ⌈g/2⌉ for each query, (queries,), with g the gap between the two largest `counts` (queries × classes).
 
-    At least d teachers must change their votes to change the plurality. In some cases d + 1 are needed, because ties go
-    to the class with the lowest index. If a single teacher can change the plurality, then d ≤ 1. One teacher changes g
-    by at most 2, and therefore d by at most 1.
+    At least d teachers must change their votes to change the plurality. If a single teacher can change the plurality,
+    then d ≤ 1. One teacher changes g by at most 2, and therefore d by at most 1.
     """
     return (gaps(counts) + 1) // 2
 
@@ -49,9 +49,10 @@ class StableArgmax(Mechanism):
     """Stable argmax: the plurality if d + Lap(1/ε) > threshold, else no answer; d is the `distance` of the query.
 
     The threshold is 1 + ln(1/(2·failure))/ε, so that a query with d = 1 passes with probability `failure`. One teacher
-    changes d by at most 1, so each test is ε-DP (Dwork et al. 2006). T·failure bounds the probability that any of T
-    queries is answered although one teacher can change its plurality. So if T tests are together (ε_T, δ′)-DP, the
-    labels of T queries are (ε_T, δ′ + T·failure)-DP. If the δ of the labels is at most T·failure, ε is ∞.
+    changes d by at most 1, so each test is ε-DP (Dwork et al. 2006).
+
+    If T tests are together (ε_T, δ′)-DP, the labels of T queries are (ε_T, δ′ + T·failure)-DP. The term T·failure
+    bounds the probability of answering any query whose plurality one teacher can change.
     """
 
     shown = Shown("stable argmax", color="purple", marker="D")
@@ -78,9 +79,9 @@ class StableArgmax(Mechanism):
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
         """Yield the outcome distributions of the histograms `counts` and of all their neighbours.
 
-        In a tie for the plurality, each tied class gets an equal share of the probability of an answer, since sorted
-        `counts` do not show which class has the lowest index. If a vote moves to another class, the plurality may
-        change. Some labels then have probability 0 for the histogram but not for its neighbour, or vice versa.
+        A moved vote may change the plurality. Some labels then have probability 0 for the histogram but not for its
+        neighbour, or vice versa. In a tie for the plurality, all tied classes get the same probability, because
+        `counts` in descending order do not show which of these classes has the lowest index.
         """
 
         def log_probabilities(rows: Counts) -> Array:
@@ -112,10 +113,10 @@ class StableArgmax(Mechanism):
         return [*worst_case, *exact_accountant.accountants(votes, self.neighbours), *self._split_accountants(votes)]
 
     def _split_accountants(self, votes: Votes) -> list[Accountant]:
-        """Return accountants that compute the ε of the stability tests exactly, and account for the labels in δ.
+        """Return accountants that compute the ε of the stability tests exactly, and add the failures of the tests to δ.
 
         Only a query whose plurality one teacher can change may get different labels for two neighbours. Such a query is
-        answered with probability at most `failure`, so each of these queries adds `failure` to δ.
+        answered with probability at most `failure`, which is added to δ for each query of this kind.
         """
         may_change = np.concatenate([[0], np.cumsum(distance(votes.counts) <= 1)])  # of the first T queries
 
@@ -280,8 +281,12 @@ class StableSVT(SparseVector):
     def threshold(self) -> float:
         """Return the threshold 1 + z such that a query with d = 1 passes the test with probability at most `failure`.
 
-        With Laplace noise ν of scale b₂ on d and ρ of scale b₁ on the threshold, the query passes if ν − ρ > z. For
-        b₁ < b₂, Pr[ν − ρ > z] = (b₂² e^{−z/b₂} − b₁² e^{−z/b₁})/(2b₂² − 2b₁²).
+        The noise ν on d has scale b₂, and the noise ρ on the threshold has a smaller scale b₁. The query passes if ν −
+        ρ exceeds z, which has the probability
+
+            (b₂² e^{−z/b₂} − b₁² e^{−z/b₁})/(2b₂² − 2b₁²)
+
+        Without the term e^{−z/b₁}, this is an upper bound, and it is equal to `failure` at the returned z.
         """
         first, second = (noise.scale for noise in self.noises)
         return 1 - second * math.log(2 * self.failure * (1 - (first / second) ** 2))

@@ -3,15 +3,15 @@
 PATE treats models as black boxes, so a learner is any class with the methods of `Learner`. Networks differ only in
 their architecture and share one training loop (`network.py`).
 
-Registry facts of a model:
+The registry of models stores these facts about each model:
 
-- `by_recipe` (default True): the model is trained by a recipe, in epochs;
-- `compressible` (default False): the model can be built with fewer parameters;
-- `images` (default False): the model accepts only images;
-- `on_queries` (default False): the model is not trained and cannot predict labels; instead, each private record votes
-  with its own label on queries (`features/cells.py`);
-- `on_features` (default False): the model reads feature vectors of an encoder instead of samples;
-- `weighted` (default False): the votes of a model with `on_queries` have weights (`features/cells.py`).
+- `by_recipe` (default True): the model is trained in epochs, with the settings of a recipe (`recipes.py`)
+- `compressible` (default False): the model can be built with fewer parameters
+- `images` (default False): the model accepts only images
+- `on_queries` (default False): nothing is trained, and each private record votes with its own label on queries
+  (`features/cells.py`)
+- `on_features` (default False): the model reads feature vectors of an encoder instead of samples
+- `weighted` (default False): the votes of a model with `on_queries` have weights
 """
 
 from collections.abc import Callable

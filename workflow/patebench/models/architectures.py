@@ -32,7 +32,7 @@ SMALL, MIDDLE = 32, 96
 def _with_head(
     layers: Iterable[nn.Module], shape: tuple[int, ...], *widths: int, activation: type[nn.Module] = nn.ReLU
 ) -> nn.Module:
-    """Return a network: `layers`, and then one linear layer for each number in `widths`, with this number of outputs.
+    """Return a network of `layers`, followed by linear layers whose numbers of outputs are `widths`.
 
     Between two linear layers, there is an `activation`. The last width is the number of classes. `shape` is the shape
     of an image.
@@ -147,9 +147,9 @@ def conv_net(shape: tuple[int, ...], classes: int, *, width: int) -> nn.Sequenti
     """Build Conv-Small or Conv-Middle (Laine & Aila 2017; Park et al. 2017): nine convolutions in three named blocks.
 
     The numbers of channels, for `width` w, are w, w, w | pool | 2w, 2w, 2w | pool | 2w, 2w, 2w | mean | linear, as in
-    Laine & Aila's Table 5. The last two convolutions are 1×1. With w = 32 and one colour channel, the network has
-    157.1K parameters, as PET-DL states for its teachers on MNIST. With w = 96 and three channels, it has 1.41M; PET-DL
-    states 1.43M.
+    Laine & Aila's Table 5. The last two convolutions are 1×1. Conv-Small has w = 32 and, for one colour channel, 157.1K
+    parameters, as stated in PET-DL 2019. Conv-Middle has w = 96 and, for three colour channels, 1.41M parameters;
+    PET-DL 2019 states 1.43M.
     """
     channels, *size = image_shape("conv-middle" if width == MIDDLE else "conv-small", shape)
     # Small images need padding in the last block; otherwise no pixels remain.

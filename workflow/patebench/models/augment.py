@@ -1,10 +1,10 @@
 """Augmentation: a random affine map for each image of a batch, and smooth distortions (Simard, Steinkraus, Platt 2003).
 
-`draw` draws the random numbers of the maps, and `move` applies the maps. In a stack of networks, each network draws
-from its own generator, and `move` is called once for the images of all networks.
+`draw` draws the random numbers of these changes, and `move` applies them. If several networks are trained together,
+each draws from its own generator, and `move` is called once for the images of all networks.
 
-`random_view` changes images or rows of tables in one of three strengths: weak, medium and strong. Views keep the class:
-images are not flipped and keep their colours, as a flip could change the class of a digit.
+`random_view` changes images or rows of tables in one of three strengths: weak, medium and strong. A view has the same
+class as the original. Images therefore keep their colours and are not flipped; a flipped digit may be another digit.
 """
 
 import math
@@ -34,8 +34,9 @@ _JITTER = {"weak": 0.05, "medium": 0.1, "strong": 0.15}
 def random_view(x: Tensor, strength: str, *, fill: float) -> Tensor:
     """Return a random view of each standardised sample of `x` (samples, …): a distorted image or a changed row.
 
-    `strength` is "weak", "medium" or "strong", and `fill` the value of pixels outside an image. In a row of a table,
-    random features are replaced by those of other samples of the batch ("swap noise"), and all features get noise.
+    `strength` is "weak", "medium" or "strong". `fill` is the value of pixels outside an image. In a row of a table,
+    random features are replaced by those of other samples of the batch ("swap noise"). Gaussian noise is then added to
+    all features.
     """
     if x.ndim == 4:
         moved = random_affine(x, VIEWS[strength], torch.default_generator, fill=fill)
@@ -54,11 +55,11 @@ def random_affine(x: Tensor, recipe: Recipe, rng: torch.Generator, *, fill: floa
 
 
 def draw(samples: int, recipe: Recipe, rng: torch.Generator) -> Tensor:
-    """Return random numbers (samples, 6) or (samples, 56), by which `move` distorts `samples` images.
+    """Return random numbers by which `move` distorts `samples` images, one row per image.
 
     The first 6 numbers of a row, uniform on [−1, 1), define the affine map of an image. If `recipe.bend` is positive,
-    50 standard normal numbers follow, which define a smooth distortion. All are drawn on the CPU, so images are changed
-    alike on every device.
+    50 standard normal numbers follow, which define a smooth distortion. The numbers are drawn on the CPU, so they are
+    the same on every device.
     """
     uniform = torch.rand((_AFFINE, samples), generator=rng).T * 2 - 1
     if not recipe.bend:
