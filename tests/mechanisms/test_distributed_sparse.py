@@ -33,6 +33,13 @@ def table_delta(noise, moved, epsilon):
     return hockey_stick(p, q, epsilon)
 
 
+@pytest.mark.parametrize("teachers", [1, 3])
+def test_no_bound_covers_a_removed_teacher_whose_noise_is_removed_too(teachers):
+    votes = Votes.of(np.zeros((teachers, 4), np.int8), 2, abstentions=True)
+    bounds = DistributedSparseGNMax(k=2, sigma=20, tolerance=0).bounds(votes, [4], 1e-5)
+    assert [bound.add_or_remove for bound in bounds] == [None] * len(bounds)
+
+
 @pytest.mark.parametrize(("k", "share"), [(1, 0.6), (1, 1.5), (1, 4.0), (2, 0.6), (2, 1.5)])
 @pytest.mark.parametrize("delta", [0.1, 1e-3])
 def test_every_bound_holds_for_every_pair_of_rows_with_as_many_missing_as_may_be(k, share, delta):

@@ -156,6 +156,7 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
     """
 
     weights = True
+    noise_without_teachers = False
 
     shown = Shown("distributed sparse GNMax", color="blue", marker="X")
     published = ("rdp", Conversion.TIGHT)

@@ -49,6 +49,9 @@ class SparseArgmax(Mechanism):
     abstentions = True
     answering = Answering.AS_TABLE
 
+    #: True if the noise stays the same when a teacher is added or removed.
+    noise_without_teachers: ClassVar[bool] = True
+
     k: float = parameter(low=1, high=1e9, whole=True)
 
     @abstractmethod
@@ -132,7 +135,7 @@ class SparseArgmax(Mechanism):
         worst_case = self.worst_case(most_changed_cells, votes.teachers)
         if votes.labels_only:  # each counted vote moves to another class, as if the record were replaced
             return worst_case
-        if self.draws_per_count(votes.teachers) == 1:  # the bound for noise shares counts pairs of cells
+        if self.noise_without_teachers:
             removed = self.worst_case(lambda T: most_changed_cells(T) // 2, votes.teachers)
             worst_case = with_added(worst_case, removed)
         if votes.matrix is None:
