@@ -48,9 +48,9 @@ from patebench.reporting.wording import (
 class Verdict(StrEnum):
     """Verdict on a number printed in a paper, from its comparison with the measurement of the run.
 
-    The docstring of the module defines each verdict. A number that is compared in several settings has one verdict per
-    setting. Of these verdicts, the one listed first in this class counts. For example, a claimed ε is unsound if one
-    setting contradicts it, even if it is reproduced in another setting.
+    The docstring of the module defines each verdict. If a number has different verdicts in several settings, the one
+    that is listed first in this class is its overall verdict. For example, a claimed ε is unsound if one setting
+    contradicts it, even if another setting reproduces it.
     """
 
     UNSOUND = "unsound"
@@ -115,9 +115,10 @@ def best_of_each_number(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def count_by_paper(best: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per paper that counts the printed numbers with each verdict.
+    """Return a table with one row per paper: how many of the printed numbers have each verdict.
 
-    There is one column per verdict, and the column `printed` for the total. `best` has one row per printed number.
+    `best` has one row per printed number. The table has one column per verdict. A further column, `printed`, contains
+    the number of all printed numbers of the paper.
     """
     counts = best.groupby("paper", sort=False)["verdict"].value_counts().unstack(fill_value=0)
     papers, columns = list(dict.fromkeys(best["paper"])), [str(verdict) for verdict in Verdict]
@@ -129,9 +130,9 @@ def count_by_paper(best: pd.DataFrame) -> pd.DataFrame:
 def compare(quantity: str, published: float, mean: float, deviation: float) -> Verdict:
     """Return `REPRODUCED`, `BETTER` or `SHORT`: the verdict on the number `published`, given the measured `mean`.
 
-    `quantity` is the kind of number, such as "student_accuracy" or "epsilon". It determines the tolerance, and if
-    larger or smaller numbers are better. `deviation` is the standard deviation of the measurements over the seeds, NaN
-    for one seed. `SHORT` means that the measured mean is worse than the printed number.
+    `quantity` is the kind of number, such as "student_accuracy" or "epsilon". The tolerance depends on this kind.
+    `deviation` is the standard deviation of the measurements over the seeds, NaN for one seed. `SHORT` means that the
+    measured mean is worse than the printed number: a smaller accuracy, for example, or a larger ε.
     """
     if quantity == "epsilon_above":  # the paper prints "> 8.03"
         return Verdict.REPRODUCED if mean > published else Verdict.BETTER
@@ -148,11 +149,12 @@ def at_epsilon(measured: float, printed: float | None) -> bool:
 
 
 def _judge(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
-    """Return the verdicts on the printed number `value`: one per setting with a measurement.
+    """Return the verdicts on the printed number `value`: one for each setting in which the run measured it.
 
-    Without a measurement, there is one verdict, which states the reason. If `value.copy_of` is not None,
-    `value.dataset` is a user's changed copy of the data set `value.copy_of`, for which the paper prints the number. For
-    such a copy:
+    If the run did not measure the number, there is one verdict, with the reason.
+
+    If `value.copy_of` is not None, the run used the data set `value.dataset`. This is a user's changed copy of the
+    paper's data set, `value.copy_of`. In this case:
 
     - a measurement has the verdict `unsound` if it contradicts a claimed ε, and otherwise `not comparable`;
     - without a measurement, there is no verdict.
@@ -285,9 +287,9 @@ class _Measures:
 
     @cached_property
     def _students_with_costs(self) -> pd.DataFrame:
-        """Return one row per student and δ, with the ε of the student's labels in the column `worst_case`.
+        """Return one row per student and δ, with the worst-case ε of the student's labels in the column `worst_case`.
 
-        Several accountants may bound this ε for the worst case; the smallest of their bounds is used.
+        If several accountants bound this ε, the smallest bound is used.
         """
         by = [*LABEL_SET, "rounds", "queries", "seed", "delta"]
         costs = smallest_epsilon(worst_case_bounds(self.records.bounds), by, "worst_case")
@@ -334,9 +336,9 @@ class _Measures:
     def _bounds(self, value: Value) -> pd.DataFrame:
         """Return the bounds on ε in the setting of the printed ε `value`, by the accountant that the paper used.
 
-        This is strong composition if the quantity of `value` is "epsilon_strong_composition". Otherwise, it is the
-        accountant of the mechanism's paper (`stated_by_paper`). The column `audited` contains the largest ε lower bound
-        that an audit found in the setting.
+        If the quantity of `value` is "epsilon_strong_composition", the accountant is strong composition. Otherwise, it
+        is the accountant of the mechanism's paper. The column `audited` contains the largest lower bound on ε that an
+        audit found in the setting.
         """
         frame = compared_bounds(self.records)
         if value.quantity == "epsilon_strong_composition":
@@ -383,8 +385,8 @@ def _rows_of_setting(
 
     Returns
     -------
-    Rows of `frame` with the columns below. Columns such as `largest_class`, which describe the same measurement, may be
-    added too.
+    Rows of `frame` with the columns below, and possibly with further columns that describe the measurement, such as
+    `largest_class`.
 
     measured : the measured numbers, copied from the column that the parameter `measured` names.
     how : the setting as text, described by `description_columns` and, if necessary, by further columns. Two rows have

@@ -96,8 +96,8 @@ def queries_in_words(number: str, strategy: str = "", rounds: str = "") -> str:
     """Return a number of queries and how they were selected: "100 prototypes" or "100 labels (least confident)".
 
     `number` is text that contains the number, such as "100 labels" or "T = 100". `strategy` is the name of the
-    selection strategy. For the strategy "prototypes", only the digits of `number` are used. `rounds` is the result of
-    `rounds_in_words`; for several rounds, it replaces the strategy.
+    selection strategy. `rounds` is the result of `rounds_in_words`. If it lists several rounds, it is shown instead of
+    `strategy`.
     """
     if " + " in rounds:
         return f"{number} ({rounds})"
@@ -176,10 +176,7 @@ def epsilon_in_digits(epsilon: float, at_least: bool = False) -> str:
 
 
 def epsilon_in_words(epsilon: float) -> str:
-    """Return an upper bound ε as text for sentences, such as "0.086", or "12.7 (weak)" above `WEAK`.
-
-    It is rounded up, and never 0.
-    """
+    """Return an upper bound ε, rounded up, as text for sentences: "0.086", or "12.7 (weak)" if ε is above 10."""
     if epsilon < 1e-3:
         return epsilon_in_digits(epsilon)
     if epsilon <= 0.99:

@@ -37,7 +37,11 @@ def encode_votes(votes: NDArray[np.integer], classes: int) -> NDArray[np.int64]:
 
 
 def _teacher_tables(mechanism: NoiseShares, votes: Votes, teachers: NDArray[np.integer]) -> Iterator[NDArray[np.int64]]:
-    """Yield the counted votes of each of `teachers` (queries × classes), in units of 1/`votes.unit`, before noise."""
+    """Yield, for each of `teachers`, a table of this teacher's votes (queries × classes), without noise.
+
+    Numbers are in units of 1/`votes.unit`. If the mechanism limits the votes of a teacher, the table contains the
+    limited votes.
+    """
     if votes.weighted is not None:
         assert isinstance(mechanism, SparseArgmax)  # other mechanisms accept no weights
         yield from votes.weighted.limited(mechanism.k).teacher_tables(teachers, votes.classes)
@@ -59,19 +63,19 @@ def split_votes(
     """Return secret shares of each teacher's votes plus noise, (aggregators × teachers × queries × classes).
 
     Modulo 2⁶⁴, the shares of all k aggregators add up to the noisy votes. The first k − 1 shares are uniform random
-    numbers, and the last share is the noisy votes minus their sum. The shares of any k − 1 aggregators are jointly
-    uniform and independent of the votes. Votes and noise are in units of 1/`votes.unit`.
+    numbers. The last share is the noisy votes minus the sum of the other shares. The shares of any k − 1 aggregators
+    are jointly uniform and independent of the votes. Votes and noise are in units of 1/`votes.unit`.
 
     Parameters
     ----------
-    mechanism : mechanism that draws the noise. It may count only some votes of a teacher; the other votes become
-        abstentions
-    votes : votes of these teachers
+    mechanism : mechanism that draws the noise. It may limit the votes of a teacher: it leaves out some votes, or scales
+        weights down.
+    votes : votes of the teachers `teachers`
     teachers : (teachers,) int array
-        Indices of these teachers in the ensemble. If the mechanism counts only some votes of a teacher, the choice
-        depends only on the teacher's own votes and index.
+        Indices of the teachers in the ensemble. If the mechanism leaves out votes, the choice depends only on the
+        teacher's own votes and index.
     draws : source of the random numbers and of the noise
-    ensemble : number of all teachers, including those that are not in `votes`
+    ensemble : number of teachers in the whole ensemble
     aggregators : number k of aggregators
     """
     for_masks, for_noise = draws.source("masks").spawn(ensemble), draws.source().spawn(ensemble)
@@ -128,8 +132,8 @@ def check_teachers(mechanism: NoiseShares, teachers: NDArray[np.integer], ensemb
     """Raise PatebenchError if a teacher sent shares twice, or if too few teachers sent shares.
 
     Every share contains a part of the noise, so a minimum number of teachers must take part. `teachers` are the indices
-    of the teachers that sent shares, and `ensemble` is the number of all teachers. A message on duplicates names the
-    file `where`.
+    of the teachers that sent shares, and `ensemble` is the number of all teachers. `where` is the path of the first
+    file of shares, for the message on duplicates.
     """
     if len(set(teachers.tolist())) < len(teachers):
         raise PatebenchError(

@@ -72,19 +72,20 @@ def run(
     """Compute every bound on ε for the labels in a file.
 
     The file of labels states the mechanism, the queries, the budget and the rounds. Labels and votes must agree in the
-    pool, the numbers of teachers and classes, the partition of the records, and whether teachers may abstain. For a
-    release with --ledger, the ledger must contain the release with the same settings. For a release without --ledger,
-    the output states what was not checked.
+    pool, the numbers of teachers and classes, the partition of the records, and whether teachers may abstain.
 
     For labels with noise from a seed, ε is computed for the first T queries, for each T given as --queries. Curves of ε
     over T are computed for figures. With --seed and --stream, sanitised bounds (data-dependent bounds with noise) are
     drawn as well. They have no curves, because each point of a curve would be a release.
 
-    For a release, ε is stated for all queries together, with bounds that are valid for discrete noise. With --ledger,
-    the ledger's limit on the total ε of all releases from the same private data is added. Without a limit, the total
-    itself is added if there are several releases. Each release protects against some changes of the data, such as a
-    replaced record. The limit and the total hold only for changes that are common to all releases. Without a common
-    change, neither is stated.
+    For a release, ε is stated for all queries together, with bounds that are valid for discrete noise. Without
+    --ledger, other releases of the same private data are not counted, and the output says so. With --ledger, the ledger
+    must contain the release with the same settings.
+
+    With --ledger, the total ε of all releases in the ledger is stated too. If the ledger has a limit on this total, the
+    limit is stated instead. Without a limit, the total is stated only for several releases. Each release protects
+    against some changes of the data, such as a replaced record. The total covers only the changes against which every
+    release protects. If there is no such change, no total is stated.
 
     For queries selected in rounds, ε is stated for all queries together. Worst-case bounds are included only if they
     are valid for adaptive queries. Data-dependent bounds treat the queries as fixed in advance, and the output states
@@ -242,11 +243,9 @@ def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path)
 
 
 def _total_bounds(ledger: Ledger, queries: Sequence[int], delta: float) -> list[Bound]:
-    """Return the total ε of all releases in `ledger` as bounds, one for each number in `queries`.
+    """Return the total ε of all releases in `ledger` as bounds: one for each number in `queries`, all with the same ε.
 
-    All bounds have the same ε, because the total does not depend on the number of queries.
-
-    If the ledger has a limit, the total ε is the ε of the limit. It is stated at the δ of the limit or at `delta`,
+    If the ledger has a limit, the total ε is the ε of the limit. It is stated at `delta` or at the δ of the limit,
     whichever is larger. If the ledger has no limit, the total ε is that of the composition of all releases, at `delta`.
 
     Each release protects against some changes of the data, such as a replaced record. The total ε covers only the

@@ -1,12 +1,12 @@
 """Command `audit --adjacency`: rerun the stages of a configuration on changed private data.
 
-All ensembles of the configuration are audited, with the first seed of each experiment. The stages from `data` to
-`join_votes` run in this process, in a temporary folder: once on the unchanged data and once on each changed copy. In
-active learning, only the queries of the first round are selected. Nothing is released.
+The stages from `data` to `join_votes` run in this process, in a temporary folder. They run on the unchanged data, and
+then again on each changed copy of the data. All ensembles of the configuration are audited, with the first seed of each
+experiment. In active learning, only the queries of the first round are selected. Nothing is released.
 
 Each changed copy is stored in npz files, which the stage `data` reads with the loader `npz`. If the configuration's
-data set is a folder or table of the user, changed folders or tables are also read with the loader `folder` or `table`.
-This detects a loader that derives public facts from private records.
+data set is a folder or table of the user, further changed copies are stored as folders or tables, and read with the
+loader `folder` or `table`. These copies detect a loader whose public outputs depend on private records.
 """
 
 import hashlib
@@ -72,11 +72,12 @@ def run(
     thorough: Annotated[bool, "Retrain every teacher, in the chunks of the configuration."],
     as_json: Json,
 ) -> None:
-    """Rerun the stages of the configuration CONFIG on changed private data, and report every difference.
+    """Rerun the stages of a configuration on changed private data, and report every difference.
 
-    Each change is of one record, one owner or one shard. After a change, the votes of at most one teacher may differ,
-    and no public output may differ. The exit status is 1 if more differs than the partition allows. Only the first seed
-    of each experiment is audited, and nothing is stored or released.
+    Each change alters one record, one owner or one shard. No public output may change. Votes may change only for
+    teachers whose shards change. If the partition of the records claims that a change alters at most one shard, only
+    one shard may change. The exit status is 1 if a change breaks one of these rules. Only the first seed of each
+    experiment is audited, and nothing is stored or released.
     """
     from patebench.config import load, validate
 
@@ -100,8 +101,8 @@ def audit(config: Run, folder: Path, changes: int = 1, thorough: bool = False) -
 
     Only the first seed of each experiment is audited. For each ensemble, each kind of change is made `changes` times.
     If `thorough` is True, all teachers are retrained after each change. The stages write to subfolders of `folder`.
-    Raise PatebenchError if the votes were imported, or if the data set uses `long_tail`, which selects records by their
-    labels.
+    Raise PatebenchError if the votes were imported, or if the data set uses `long_tail`. With `long_tail`, a changed
+    label would change which other records are selected.
     """
     label_sets = [labels for experiment in config.experiments for labels in experiment.label_sets]
     first_seeds: dict[Ensemble, None] = {}
@@ -138,8 +139,10 @@ class Rerun:
 
     The method `prepare` runs the stages before training, and stores digests of their outputs in the attribute
     `prepared`. Then, the method `vote` trains teachers. All stages write to `folder`. `data` is the data set on which
-    the stages run. If `ensemble` is None, only the stage `data` runs. In active learning, `rounds` contains the first
-    round of each strategy that selects queries. The queries of these rounds are selected before training.
+    the stages run. If `ensemble` is None, only the stage `data` runs.
+
+    `rounds` is for active learning. It contains one first round for each strategy of query selection. The queries of
+    these rounds are selected before training.
     """
 
     def __init__(
@@ -158,10 +161,11 @@ class Rerun:
         self.prepared = Traces({})
 
     def _make(self, stage: str, target: str, outputs: Mapping[str, str], **options: Any) -> None:
-        """Run the command of `stage` to create the file `target`, with the configured options and `options`.
+        """Run the command of `stage` to create the file `target`.
 
-        `outputs` maps each output option to a file name in the folder of `target`. Input files are taken from this
-        folder or, if missing there, from the nearest parent folder.
+        The command gets the options that are configured for `target`, and also `options`. `outputs` maps each output
+        option of the command to a file name in the folder of `target`. Input files are taken from this folder or, if
+        missing there, from the nearest parent folder.
         """
         folder = (self.folder / target).parent
         options = {**self.run.options[target], **{option: folder / name for option, name in outputs.items()}, **options}
@@ -253,7 +257,7 @@ class Rerun:
 
 
 def _read_as_loaded(path: Path) -> Artefact:
-    """Return the samples in the file `path`; if it contains images and features of them, `x` is the images."""
+    """Return the samples in the file `path`; if the file contains both images and their features, `x` is the images."""
     samples = read_any_arrays(path, LAYOUTS)
     arrays = dict(samples.arrays)
     arrays["x"] = arrays.pop("images", arrays["x"])
@@ -281,7 +285,8 @@ class DataSet:
     def with_records(self, records: Records, name: str) -> Data:
         """Return a copy of the data set in which `records` are the private records.
 
-        The records are written to a file named after `name`, which the loader for own files reads.
+        The records are written to an npz file with `name` in its name. The copy has the loader `npz`, which reads this
+        file.
         """
         files = {"private": str(self.folder / f"{name}-private.npz"), "public": str(self.folder / "own-public.npz")}
         arrays = dict[str, Any](records)
@@ -295,9 +300,9 @@ class DataSet:
     def audit(self) -> AuditedData:
         """Test that no public output of the stage `data` depends on one private record; return one finding per change.
 
-        Before any change, the unchanged data are written to npz files and read with the loader `npz`. If this alone
-        changes a public output, PatebenchError is raised. Then, each change makes one private record unlike all others,
-        for example by a new label.
+        Each change makes one private record unlike all others, for example by a new label. Before any change, the
+        unchanged data are written to npz files and read again. If a public output then differs, changes cannot be
+        audited, and PatebenchError is raised.
         """
         own = Rerun(self.config, self.with_records(self.private.arrays, "own"), self.folder / "own").prepare()
         if moved := differing_keys(self.unchanged.prepared.public, own.prepared.public):
@@ -327,15 +332,15 @@ def compare_runs(
 ) -> ChangeFinding:
     """Run the stages on changed data, compare their outputs with those on unchanged data, and return the finding.
 
-    The outputs of the stages before training are compared first. If a public output differs, or more than one shard, no
-    teacher is trained. Otherwise, teachers are trained, and their votes are compared. If a stage refuses the changed
-    data with an error, this is a finding too.
+    The outputs of the stages before training are compared first. If a public output differs, or if several shards
+    differ, no teacher is trained. Otherwise, teachers are trained, and their votes are compared. If a stage refuses the
+    changed data with an error, this is a finding too.
 
     Parameters
     ----------
     kind, what : kind and description of the change
-    claimed : True if the partition claims that the change alters at most one shard. If False, a change of several
-        shards is no violation
+    claimed : True if the partition claims that the change alters at most one shard. Only then is a change of several
+        shards a violation
     before, after : runs on the unchanged and on the changed data
     pick : function that takes the number of the teacher whose shard changed, and returns the chunks of teachers to
         train; None: train no teachers

@@ -54,15 +54,16 @@ def run(
     classes: int | None = None,
     teachers: int | None = None,
 ) -> None:
-    """Label queries with a mechanism at one noise setting: the whole pool, or the queries selected in a round.
+    """Label queries with a mechanism at one noise setting.
 
-    With --seed and --stream the labels are reproducible, for experiments. With --release the noise is discrete and
-    comes from the operating system. A release is drawn only once: it is entered in the ledger of the private data
-    before it is drawn, and an existing file is never overwritten. With --budget, queries are answered in order until
-    the next query could exceed the budget.
+    The queries are the whole pool or, with --selected, the queries of one round. With --seed and --stream the labels
+    are reproducible, for experiments. With --release the noise is discrete and comes from the operating system. A
+    release is drawn only once: it is entered in the ledger of the private data before it is drawn, and an existing file
+    is never overwritten. With --budget, queries are answered in order until the next query could exceed the budget.
 
-    Labels of a round are appended to those of earlier rounds. If the teachers do not answer a query of a round, some
-    mechanisms use a confident prediction of the student as label. This choice depends only on public predictions.
+    With --earlier, the output contains the labels of the earlier rounds, followed by the new labels. If the teachers do
+    not answer a query of a round, some mechanisms use the student's prediction as label, if this prediction is
+    confident. This choice depends only on public predictions.
     """
     draws, checked = Draws.of(release, seed, stream), make_mechanism(mechanism, parameters)
     if release:
@@ -149,8 +150,9 @@ def _read_earlier_labels(
 ) -> Artefact | None:
     """Return the labels of all earlier rounds from the file `earlier`; None in the first round.
 
-    Raise ArtefactError if the new round does not follow the rounds of these labels. `selected` contains the queries of
-    the new round, `votes` the votes on these queries, and `facts` the metadata that the new labels will store.
+    `selected` contains the queries of the new round, and `votes` the votes on these queries. `facts` is the metadata of
+    the new labels. Raise ArtefactError if the earlier labels are not those of the preceding rounds, or if their
+    metadata differ from `facts`, for example in the mechanism.
     """
     before = None if earlier is None else read_arrays(earlier, LABELS)
     if selected.meta["labels"] != (before.digest if before else None):

@@ -45,8 +45,8 @@ def run(
 ) -> None:
     """Compute lower bounds on the ε of a mechanism from neighbouring votes, and compare them with the stated ε.
 
-    The ε of one query is always audited, and the ε of each number of queries given as --queries. Noise depends only on
-    --seed and --stream. Without --out, the exit status is 1 if a lower bound exceeds a stated ε.
+    A single query is always audited. For each number given as --queries, this many queries together are audited too.
+    Noise depends only on --seed and --stream. Without --out, the exit status is 1 if a lower bound exceeds a stated ε.
     """
     facts: dict[str, Any] = {"dataset": ""}
     if votes is not None:

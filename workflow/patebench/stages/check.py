@@ -91,9 +91,10 @@ _Facts = tuple[str, dict[str, list[str]]]
 
 
 def _read_digests(path: Path) -> _Facts | ArtefactError:
-    """Return the digest of the artefact `path`, and the stored digests of its inputs as {metadata entry: digests}.
+    """Return the digest of the artefact `path`, and the digests of its inputs that are stored in the artefact.
 
-    An error in the file is returned, not raised, so that a cache stores it.
+    The digests of inputs are a dict from the name of a metadata entry to the digests in this entry. An error in the
+    file is returned, not raised, so that a cache stores it.
     """
     try:
         if path.suffix == ".json":
@@ -115,8 +116,8 @@ def _read_digests(path: Path) -> _Facts | ArtefactError:
 def _find_faults(path: Path, read: Callable[[Path], _Facts | ArtefactError]) -> Iterator[str]:
     """Yield a message for each fault of the artefact `path`.
 
-    The file may be damaged, an input may be missing, or an input may have changed after the artefact was made. A
-    damaged input is not reported here, but when the input is checked. `read` is `_read_digests` with a cache.
+    There are three kinds of faults: the file is damaged, an input is missing, or an input has changed after the
+    artefact was made. `read` is `_read_digests` with a cache.
     """
     facts = read(path)
     if isinstance(facts, ArtefactError):

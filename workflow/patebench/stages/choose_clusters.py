@@ -1,4 +1,4 @@
-"""Command `choose_clusters`: choose the number of clusters of the pool, if each cluster is one query."""
+"""Command `choose_clusters`: choose into how many clusters the pool is divided, to query one label per cluster."""
 
 import json
 from dataclasses import asdict
@@ -21,11 +21,15 @@ def run(
     classes: Annotated[int, "Number of classes.", CLASSES],
     as_json: Json,
 ) -> None:
-    """Choose the number of clusters of the pool, if each cluster is one query and each teacher votes on one query.
+    """Choose into how many clusters the pool is divided, to query one label per cluster.
 
-    The result is the largest number of clusters for which noise makes few pool labels wrong, or --classes if there is
-    none. The choice depends only on public features, --teachers and the noise, so it costs no privacy. Give the number
-    of teachers that the configuration states. Do not count the private records, because their number may be private.
+    Each teacher votes on one cluster. With more clusters, each cluster gets fewer votes, so noise makes more labels
+    wrong. The result is the largest number of clusters for which few labels of the pool are wrong. If labels are often
+    wrong for all numbers of clusters, the result is --classes.
+
+    The choice depends only on public features, --teachers and the noise, so it costs no privacy. If every record is a
+    teacher, do not count the records for --teachers, because their number may be private: give the number of teachers
+    that the configuration states.
     """
     from patebench.features.query_clusters import HIDDEN, LEAST_VOTES, choose
 

@@ -48,9 +48,9 @@ def run(
 ) -> None:
     """Collect all results of one ensemble as flat records: accuracies, label sets, bounds, students and distillations.
 
-    An ensemble that voted in rounds has no record of its accuracy, because it voted only on the few samples that a
-    student selected. Imported votes without true labels have none either. Students and bounds are matched to label sets
-    by digest. Files that were made from other votes, another pool or other labels are refused.
+    There is no record of the ensemble's accuracy if it voted in rounds, because it then voted only on the few samples
+    that a student selected. There is none for imported votes without true labels. Students and bounds are matched to
+    label sets by digest. Files that were made from other votes, another pool or other labels are refused.
     """
     source, vote_matrix = read_votes(votes)
     truths = None if truth is None else read_arrays(truth, TRUTH)
@@ -77,7 +77,7 @@ def run(
 class _LabelSet:
     """Labels in the file `path`, with metadata and true labels, from which records are made.
 
-    `votes` is the file of the votes from which the labels were drawn, and `counted` are the votes in this file.
+    `votes` is the file of the votes from which the labels were drawn, and `counted` are the votes read from this file.
     `common` are the columns that all records of the ensemble share, `truth` (pool samples,) the true labels of the pool
     if known, and `names` the class names.
     """
@@ -129,9 +129,9 @@ class _LabelSet:
     def measured(self, queries: int) -> Record:
         """Return the number and accuracy of the labels of the first `queries` queries, as columns of a record.
 
-        `answered` is the number of labels from the teachers. `kept` is the number of queries that the teachers did not
-        answer and that kept the student's own prediction as label. The accuracy covers both kinds of labels. It is None
-        if there are no labels or no true labels. `uncovered` lists the classes without a label.
+        `answered` is the number of labels from the teachers. `kept` is the number of labels predicted by the student,
+        for queries that the teachers did not answer. The accuracy covers both kinds of labels. It is None if there are
+        no labels or no true labels. `uncovered` lists the classes without a label.
         """
         labels = self.labels["labels"][:queries]
         answered = labels[labels >= 0]
@@ -147,9 +147,10 @@ class _LabelSet:
 
 
 def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:
-    """Return the record of an ensemble: accuracies of teachers and plurality, and gaps between the two largest counts.
+    """Return the record of an ensemble: accuracies of its teachers and of the plurality, and gaps of the queries.
 
-    `summary` is the content of the file `path`. `common` contains the columns that all records of the ensemble share.
+    The gap of a query is the difference of its two largest vote counts. `summary` is the content of the file `path`.
+    `common` contains the columns that all records of the ensemble share.
     """
     rest = ("plurality_accuracy_pool", "plurality_accuracy_test", "gap_mean", "gap_histogram")
     quality = select_entries(path, summary, ("teacher_accuracies", *rest))
@@ -168,10 +169,10 @@ def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:
 
 
 def _bound_records(path: Path, label_sets: Mapping[str, _LabelSet]) -> list[Record]:
-    """Return one record for each bound, curve and cost per teacher in the file `path` of the stage `account`.
+    """Return the records in the file `path` of the stage `account`: bounds, curves, and costs per teacher.
 
-    `label_sets` maps the digest of each label set to the label set. Raise ArtefactError if the file was computed for
-    other labels.
+    `label_sets` maps the digest of each label set to the label set. Raise ArtefactError if the file was not computed
+    for one of these label sets.
     """
     content, label_set = _read_for_labels(path, "account", label_sets)
     return [
@@ -218,7 +219,8 @@ def _distilled_records(path: Path, votes: Artefact, common: Record) -> list[Reco
 def _read_for_labels(path: Path, kind: str, label_sets: Mapping[str, _LabelSet]) -> tuple[Record, _LabelSet]:
     """Return the content of the JSON file `path`, which the stage `kind` wrote, and the label set that this stage used.
 
-    `label_sets` maps the digest of each label set to the label set. Raise ArtefactError if the stage used other labels.
+    `label_sets` maps the digest of each label set to the label set. Raise ArtefactError if the stage used labels that
+    are not in `label_sets`.
     """
     content = read_json(path, kind)
     if (label_set := label_sets.get(content.get("labels", ""))) is None:

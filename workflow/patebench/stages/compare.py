@@ -91,7 +91,10 @@ def unmatched(one: Records, other: Records) -> tuple[list[str], list[str]]:
 
 
 def differing_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Return (key, value in `one`, value in `other`), as text, for each setting that differs between two manifests."""
+    """Compare the manifests `one` and `other` of two runs; return the settings that differ.
+
+    For each such setting, the list contains (key, value in `one`, value in `other`) as text.
+    """
     parts = ("config", "seeds", "versions", "commit", "hardware")
     flat_one, flat_other = (_flatten({part: manifest.get(part) for part in parts}) for manifest in (one, other))
     keys = [key for key in dict.fromkeys([*flat_one, *flat_other]) if flat_one.get(key) != flat_other.get(key)]
@@ -196,10 +199,10 @@ _SHOWN = 30
 
 
 def run(*, one: Path, other: Path, as_json: Json) -> None:
-    """Compare the results in folder ONE with those in OTHER: settings, and numbers with their spread over seeds.
+    """Compare the results in folder ONE with those in OTHER: the settings that differ, and the measured numbers.
 
     If there are at least two common seeds, the numbers are compared in pairs of equal seed. Use this command to compare
-    your own mechanism with the reference, two commits, or two machines.
+    results of two commits or of two machines, or your own results with the reference results.
     """
     records = _read_folder(one), _read_folder(other)
     frame, only = compare_records(*records), unmatched(*records)

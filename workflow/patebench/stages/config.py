@@ -30,7 +30,7 @@ def check(file: Path) -> None:
 @command.command("schema")
 @click.option("--of", type=click.Choice(["configuration", "rows", "entry"]), default="configuration", help="Subject.")
 def schema(of: str) -> None:
-    """Print the JSON schema of configurations, of the file `rows.json` of a run, or of a leaderboard entry."""
+    """Print the JSON schema of configurations, of leaderboard entries, or of the file `rows.json` of a run."""
     if of == "rows":
         from patebench.reporting.rows import schema_text
     elif of == "entry":

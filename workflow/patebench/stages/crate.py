@@ -57,10 +57,10 @@ def run(
 ) -> None:
     """Pack the run whose page is in the folder RESULTS as a Workflow Run RO-Crate, for publication.
 
-    The crate contains the page, figures, tables, rows and manifest, the configuration, and the rules of the workflow.
-    Labels and private data are not included. Votes are included only from folders of `export_votes` (--votes). With
-    --leaderboard, the entries and pages that the command `leaderboard` wrote are packed too. A run in release mode is
-    refused, because its tables leak information on the private data.
+    The crate contains the page of the run, figures, tables, `rows.json`, the manifest, the configuration, and the rules
+    of the workflow. Labels and private data are not included. Votes are included only from folders of `export_votes`
+    (--votes). With --leaderboard, the entries and pages that the command `leaderboard` wrote are packed too. A run in
+    release mode is refused, because its tables leak information on the private data.
     """
     manifest = read_manifest(results / "manifest.json", "figures", "tables")
     if Mode.RELEASE in manifest.get("labels", {}).values():
@@ -207,7 +207,7 @@ def _add_parameters(crate: "ROCrate", main: Any, inputs: Sequence[Any], outputs:
 def _add_action(
     crate: "ROCrate", manifest: Mapping[str, Any], main: Any, inputs: Sequence[Any], outputs: Sequence[Any]
 ) -> None:
-    """Add the run of the workflow as an action to the crate, with its files, seeds, hardware and times."""
+    """Add the run of the workflow to the crate as an action: its inputs, outputs, seeds, hardware and times."""
     hardware = manifest["hardware"]
     where = f"{hardware['cores']} cores, {hardware['processor']}, graphics cards: {len(hardware['gpus'])}"
     words = {

@@ -45,16 +45,17 @@ def run(
     change the loaded samples:
 
     `features` lists encoders that need no training, separated by commas. Outputs of these encoders replace the images.
-    Each private record is encoded alone. The images are stored as a second array, because some students are trained on
-    images of the pool.
+    The output for a private record does not depend on other records. The images are stored as a second array, because
+    some students are trained on images of the pool.
 
     `long_tail` consists of two numbers: how many private samples to keep of the first and of the last class. Between
     these classes, the number falls exponentially.
 
     The classes come from the public samples or from --classes or --class-names, never from private samples.
 
-    The array `row` contains an identifier of each sample's record. It comes from the file name or from the user's array
-    `row`. Without these, it is the position among the private or public samples, before any selection.
+    The array `row` contains an identifier of each sample. The identifier comes from the name of the sample's file, or
+    from an array `row` of the user. Otherwise, the identifier is the position among the private or public samples,
+    before any selection.
     """
     options = dict(option)
     loader, encoders = str(options.pop("loader", name)), options.pop("features", None)
@@ -99,9 +100,10 @@ def _read_long_tail(text: str) -> tuple[int, int]:
 
 
 def _encode(data: Dataset, encoder: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return the features of the public samples and, second, of the private records, by the encoder named `encoder`.
+    """Return the features of the public samples, and the features of the private records, as two arrays.
 
-    Each private record is encoded alone. Raise PatebenchError if the encoder must be trained.
+    `encoder` is the name of the encoder. The features of a private record do not depend on other records. Raise
+    PatebenchError if the encoder must be trained.
     """
     from patebench.features.principal_axes import AxesEncoder
 

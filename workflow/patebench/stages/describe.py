@@ -1,4 +1,4 @@
-"""Command `describe`: propose the declaration of a table from public records."""
+"""Command `describe`: propose types, ranges and values of a table's columns (its declaration) from public records."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,8 +15,8 @@ Owner = Annotated[str | None, "Column that identifies the person of each record 
 def run(*, path: Path, label: Label, owner: Owner) -> None:
     """Propose a declaration of the columns of the table PUBLIC: their types, ranges and values, as YAML.
 
-    Review the lines marked "decide". The declaration is public. Values of private records that it does not allow are
-    clipped to the range or become "other".
+    Review the lines marked "decide" before you use the declaration. The declaration is public. Later, numbers in
+    private records are clipped to the declared ranges, and values that are not declared become "other".
     """
     click.echo("\n".join(propose(path, label=label, owner=owner).lines))
 

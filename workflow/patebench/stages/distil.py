@@ -34,8 +34,9 @@ def run(
 ) -> None:
     """Train networks on labels and on the teachers' probabilities, without privacy, and measure the test accuracy.
 
-    The training targets are the plurality labels, or the teachers' mean probabilities at one of the stored
-    temperatures. One network is trained for each kind of target and each number of --samples. Samples are taken from
+    The training targets are the plurality labels, or the teachers' mean probabilities. The probabilities are softened
+    by a temperature, and the file of votes contains them for several temperatures. One network is trained for the
+    plurality labels and one for each temperature, for each number of samples given as --samples. Samples are taken from
     the start of the pool.
     """
     from patebench.baselines.soft_labels import fit, targets

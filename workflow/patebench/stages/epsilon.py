@@ -90,9 +90,9 @@ def run(
 
 
 def _ledgered_noise(place: Place, source: Artefact, mechanism: str, parameters: Mapping[str, float]) -> SanitisingNoise:
-    """Return the noise of sanitised bounds; each use of it is entered in the ledger at `place` before it is drawn.
+    """Return the noise of sanitised bounds, which makes an entry in the ledger at `place` before every draw.
 
-    An entry states the file of votes `source`, the name `mechanism` and the `parameters` of this mechanism.
+    The entry states the file of votes `source`, the name `mechanism` and the `parameters` of this mechanism.
     """
 
     def write_down(queries: int, divergences: Array) -> None:

@@ -1,7 +1,8 @@
 """Command `export_votes`: pack the votes of an ensemble for publication.
 
 The metadata follow Croissant 1.0 (Akhtar et al. 2024, *Croissant: A Metadata Format for ML-Ready Datasets*). Croissant
-cannot describe NumPy arrays, so the metadata list the files and facts about them, but no records.
+cannot describe NumPy arrays, so the metadata list the files and state facts about the votes, but do not describe the
+arrays.
 """
 
 import hashlib
@@ -62,8 +63,9 @@ def run(
 ) -> None:
     """Pack the votes of an ensemble on a public data set as a folder, with Croissant metadata (croissant.json).
 
-    Votes reveal the records on which teachers were trained. A user's own data set is therefore accepted only if
-    --manifest shows that the configuration declares it as a copy of a public data set (copy_of).
+    Votes reveal the records on which teachers were trained. Therefore, only votes on built-in data sets are accepted,
+    and votes on copies of these. A copy needs --manifest, which must show that the configuration declares the copy
+    (copy_of).
     """
     source, matrix = read_votes(votes)
     facts = read_json(summary, "join_votes")

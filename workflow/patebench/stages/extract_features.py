@@ -27,8 +27,8 @@ def run(
     """Compute features of the pool with a public encoder.
 
     The pool's file states the name of the encoder. Built-in encoders learn from the pool, were trained on other public
-    data, or need no training. For any other name, --network is your own encoder, which must also be trained on public
-    data only. Labels of the pool are not used. The encoder is stored too, to compute features of other samples.
+    data, or need no training. If the encoder is not built in, give its file as --network; it must also be trained on
+    public data only. Labels of the pool are not used. The encoder is stored too, to compute features of other samples.
     """
     import torch
 

@@ -33,9 +33,10 @@ def run(
 ) -> None:
     """Import the votes in a file for mechanisms, accountants and audits, without training.
 
-    A file of `export_votes` needs --pool, the pool on which the teachers voted, and --truth, the true labels of the
-    pool. The queries of a table are unknown samples of --dataset, so the accuracy of labels is unknown. No release can
-    be drawn from imported votes, because these votes are published.
+    If `export_votes` wrote the file, give --pool, the pool on which the teachers voted, and --truth, the true labels of
+    the pool. If the file is a table of votes, give --dataset and --classes. The queries of a table are unknown samples
+    of --dataset, so the accuracy of labels is unknown. No release can be drawn from imported votes, because they are
+    treated as published.
     """
     is_table = parameters.classes is not None
     if {pool is None, truth is None, dataset is not None} != {is_table}:

@@ -1,4 +1,4 @@
-"""Stage `join_votes`: join the chunks of one ensemble into its vote matrix, and describe the ensemble."""
+"""Stage `join_votes`: join the votes of all teachers of one ensemble into a matrix, and describe the ensemble."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -51,12 +51,13 @@ def run(
     summary: Annotated[OutputFile, "Output file with accuracies and gaps."],
     earlier: Annotated[Path | None, "Votes of earlier rounds, from the second round on."] = None,
 ) -> None:
-    """Join the chunks into one vote matrix of all teachers, and measure the accuracy of their votes.
+    """Join the votes of all teachers into one matrix, and measure the accuracy of the votes.
 
-    Votes of a round are appended to the votes of earlier rounds (--earlier).
+    Each --chunk is a file with the votes of some teachers. The chunks must agree in partition, pool, test set, model
+    and training recipe, and contain each teacher once.
 
-    The chunks must agree in partition, pool, test set, model and recipe, and contain each teacher once. The earlier
-    votes must be those of all preceding rounds, with the same partition and encoder.
+    Votes of a round are appended to the votes of earlier rounds (--earlier). The earlier votes must be those of all
+    preceding rounds, with the same partition and encoder.
     """
     shards, queries, test_set = read_arrays(partition, PARTITION), read_arrays(pool, POOL), read_samples(test, "test")
     answers = read_arrays(truth, TRUTH)
@@ -114,7 +115,7 @@ def run(
 def _read_earlier_votes(earlier: Path | None, chunk: Artefact) -> Artefact | None:
     """Return the votes of all earlier rounds from the file `earlier`; None if `earlier` is None, as in the first round.
 
-    Raise ArtefactError if the votes in `chunk` are not those of the next round.
+    Raise ArtefactError unless `earlier` contains the votes of all rounds before the round of `chunk`.
     """
     rounds = chunk.meta.get("queries_files", [])
     if earlier is None:
@@ -168,10 +169,10 @@ def describe_votes(
     dict
         `teacher_accuracies` are measured on the test samples or, without `test_votes`, on the queries. They are None
         for teachers that always abstain and for weighted votes. `plurality_…_pool` are accuracies of the plurality on
-        the queries, `plurality_…_test` on the test samples. The plurality of a query without votes counts as wrong or,
-        for weighted votes, is class 0. `gap_histogram[g]` is the number of queries with gap g = 0 … teachers (PATE
-        2017, Section 4.1); gaps of weighted votes are rounded to whole votes. `gap_mean` is the mean gap divided by
-        `teachers`.
+        the queries, `plurality_…_test` on the test samples. If a query has no votes, its plurality counts as
+        wrong; with weighted votes, the plurality is class 0. `gap_histogram[g]` is the number of queries with gap g = 0
+        … teachers (PATE 2017, Section 4.1); gaps of weighted votes are rounded to whole votes. `gap_mean` is the mean
+        gap divided by `teachers`.
     """
     accuracies: list[float | None] = [None] * teachers
     on_test: dict[str, Any] = {"plurality_accuracy_test": None}
@@ -207,7 +208,7 @@ def _gaps_and_plurality(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the gap and the plurality (most frequent class) of the votes on each query, as (queries,) arrays.
 
-    The gap is the difference of the two largest counts. Without votes, the plurality is −1.
+    The gap is the difference of the two largest counts. If a query has no votes, its plurality is −1.
     """
     gaps, plurality = np.empty((2, votes.shape[1]), np.int64)
     for queries in blocks(votes.shape[1], _COUNTS // classes):

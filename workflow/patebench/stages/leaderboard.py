@@ -15,11 +15,12 @@ def run(
     root: Annotated[Path | None, "Root of the repository, by default the working directory."] = None,
     out: Annotated[Path, "Output folder."],
 ) -> None:
-    """Assess all entries (written by hand, from runs in the repository, or from papers), and write the leaderboard.
+    """Assess all entries of the leaderboard, and write its pages.
 
-    Each entry is written to `entries/NAME.json` with its computed ε and status. The pages are Markdown for the
-    documentation site: `index.md`, one page of entries per data set, and `values.md`, which compares every value
-    printed in a paper with the reference results. All files depend only on the commit.
+    Entries are files written by hand, results of the kept runs, and values printed in papers. Each entry is written to
+    `entries/NAME.json` with its computed ε and status. The pages are Markdown for the documentation site: `index.md`,
+    one page of entries per data set, and `values.md`, which compares every value printed in a paper with the reference
+    results. All files depend only on the commit.
     """
     from patebench.leaderboard.board import board_files
     from patebench.leaderboard.collection import assess_all

@@ -26,11 +26,11 @@ def run(
     """Show all draws (uses of noise on private data) in the ledgers at PLACE, and the total ε per ledger.
 
     PLACE is a folder of ledgers or one ledger file [default: results/ledger]. A ledger contains only the draws that
-    were entered in its folder. Two data files of the same people have separate ledgers, whose ε are not added, unless
-    both get the same permanent name.
+    were entered in its folder.
 
-    The option --private gives a permanent name: in this command, to the data of the ledger file PLACE; in commands that
-    draw, to the data of the draw.
+    Two data files of the same people have separate ledgers, and the ε of separate ledgers are not added. Data files
+    with the same permanent name share one ledger. With --private, the data of the ledger file PLACE get a permanent
+    name. In commands that draw noise, --private names the data that are used.
     """
     if delta is not None:
         check_delta(delta)
@@ -52,7 +52,8 @@ def _summarise(ledger: Ledger, delta: float | None) -> dict[str, Any]:
 
     An entry is one use of noise on private data. If `delta` is None, the δ of the ledger's limit is used or, without a
     limit, 1e-5. Each entry protects against some changes of the data, such as a replaced record. The ε of all entries
-    together holds only for changes that are common to all entries. Without a common change, it is None.
+    together holds only for changes that are common to all entries. This ε is None if no change is common to all
+    entries.
     """
     at = delta or (ledger.limit.delta if ledger.limit else 1e-5)
     changes = spending.common_changes(ledger.spent)

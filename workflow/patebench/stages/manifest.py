@@ -31,7 +31,8 @@ def run(
 ) -> None:
     """Write the manifest of a run: versions, commit, hardware, times, configuration and seeds.
 
-    The manifest also lists the files of records, and the figures and tables that the report shows.
+    The manifest also lists the files of results from which the report is made, and the figures and tables that the
+    report shows.
     """
     from patebench.config import validate
     from patebench.reporting.figures import FIGURES
@@ -55,7 +56,7 @@ def read_circumstances(benchmarks: Path, jobs: Iterable[str]) -> dict[str, Any]:
     """Return versions, commit, hardware and times of the run whose jobs have the names `jobs`.
 
     The folder `benchmarks` contains one file of times per job. Jobs without this file are left out. The entry `commit`
-    contains `older_jobs`, the number of jobs that ran older code, because they ended before the commit was made.
+    contains `older_jobs`, the number of jobs that ended before the commit was made, and so ran older code.
     """
     files = {job: benchmarks / f"{job}.tsv" for job in sorted(jobs)}
     ends = {job: path.stat().st_mtime for job, path in files.items() if path.exists()}
@@ -95,7 +96,8 @@ def job_times(benchmarks: Path, ends: Mapping[str, float]) -> dict[str, Any]:
     Parameters
     ----------
     benchmarks : folder of Snakemake's benchmark files, one per job
-    ends : name of each job (the part before the first "/" is the rule) → end of the job (Unix time)
+    ends : dict from the name of each job to its end (Unix time). A name starts with the rule of the job, followed by
+        "/"
 
     Returns
     -------

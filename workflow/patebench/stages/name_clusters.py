@@ -1,7 +1,7 @@
-"""Stage `name_clusters`: measure the accuracy of clusters of the public pool that are labelled by true labels.
+"""Stage `name_clusters`: label clusters of the public pool by true labels, and measure the accuracy.
 
-This needs no private data, so ε = 0. The accuracy is only a reference for methods that label clusters by private
-data: in practice, the true labels of the pool are unknown.
+In practice, the true labels of the pool are unknown. The accuracy is a reference for methods that label clusters by
+private data. This stage uses no private data, so ε = 0.
 """
 
 import logging
@@ -37,10 +37,10 @@ def run(
 ) -> None:
     """Label clusters of the pool by true labels, and measure the accuracy of these labels on the test set.
 
-    Each selected query has a cluster. The centre of the cluster is the mean of the pool samples that are nearest to the
-    query. A sample belongs to the cluster with the nearest centre. The label of a cluster is the most frequent true
-    label of its pool samples. If there are as many clusters as classes, the best one-to-one assignment of labels is
-    measured too.
+    There is one cluster per selected query. Its centre is the mean of the pool samples that are nearer to the query
+    than to any other query. Each sample of the pool and of the test set is then assigned to the cluster with the
+    nearest centre. The label of a cluster is the most frequent true label of the pool samples in the cluster. If there
+    are as many clusters as classes, the best one-to-one assignment of labels is measured too.
     """
     from patebench.features.cells import centres, nearest
     from patebench.features.query_clusters import majority, one_to_one

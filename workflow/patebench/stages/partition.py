@@ -56,9 +56,10 @@ def run(
     needed. Without --empty, a shard without samples is an error. With --every-class, a shard that lacks a class is an
     error too.
 
-    With --protects labels, only the labels of the samples in --private are private. The pool is drawn from the same
-    samples (stage split), so a sample can be in the pool and in a shard. Each shard must then contain one record.
-    Records are assigned in the order of a hash of the samples, because the order in the file may depend on labels.
+    With --protects labels, only the labels of the samples in --private are private. The stage split draws the pool from
+    the same samples, so a sample can be both in the pool and in a shard. Each shard must contain one record. Before
+    they are assigned, the records are sorted by a hash of the samples, because their order in the file may depend on
+    labels.
     """
     strategy = PARTITIONS.load(parameters.strategy)
     if protects is not None and Change.REPLACE not in PARTITIONS.fact(parameters.strategy, "protects"):

@@ -1,8 +1,8 @@
-"""Audit PET-DL with the settings of the student that the stage `train_petdl` trained.
+"""Audit the training of a PET-DL student, with the settings that the stage `train_petdl` used.
 
 The audit first trains students on a few samples, to check that the noise changes the student. If this check passes,
-each kind of noisy sum that a training releases is audited on the worst pair of neighbours, in two ways: by the
-difference of the two means relative to the noise, and by many runs of the release.
+each kind of noisy sum that a training releases is audited on two neighbouring data sets whose sums differ most. There
+are two audits: of the difference of the means relative to the noise, and of many runs of the release.
 """
 
 import math
@@ -86,9 +86,10 @@ def _make_training(
 
 
 def _audit_sum(form: Form, settings: Settings, sort: Summand, teachers: int) -> tuple[Audited, Audited]:
-    """Audit a noisy sum of the kind `sort`, released by `form`, on two neighbouring data sets; return two results.
+    """Audit a noisy sum that `form` releases, on two neighbouring data sets; return two results.
 
-    The first is computed from the sums without noise, the second from many runs on each data set.
+    `sort` is the kind of sum. The first result is computed from the sums without noise, the second from many runs on
+    each data set.
     """
     stated, deviation = noisy_sums.mu(settings.noise, {sort: 1}), settings.noise * form.clip_of(sort, settings)
     pair = _worst_pair(sort, teachers, 10 * form.clip_of(sort, settings))
@@ -106,8 +107,8 @@ def _audit_sum(form: Form, settings: Settings, sort: Summand, teachers: int) -> 
 def _worst_pair(sort: Summand, teachers: int, length: float) -> tuple[Tensor, Tensor]:
     """Return the vectors of all teachers on two neighbouring data sets, chosen such that their sums differ most.
 
-    Each result is an array (teachers, entries). Only the vector of the first teacher differs between them. Each vector
-    has L2 norm `length`. Entries may be negative only if the kind of sum `sort` allows it.
+    The result is two arrays (teachers, entries), which differ only in the row of the first teacher. Each row has L2
+    norm `length`. `sort` is the kind of sum; some kinds allow no negative entries.
     """
     here = torch.zeros(teachers, _ENTRIES)
     here[:, 0] = length

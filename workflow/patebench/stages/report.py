@@ -1,4 +1,4 @@
-"""Stage `report`: write tables, figures and rows from the records of a run, and the pages that show them."""
+"""Stage `report`: write tables, figures, `rows.json` and pages from the records of a run."""
 
 import itertools
 import logging
@@ -116,8 +116,8 @@ def _write_figure(name: str, records: "Records", published: "Published", folder:
 def title_of(configuration: Mapping[str, Any]) -> str:
     """Return the title of a report: the name of the `configuration` or, without a name, the names of its experiments.
 
-    If the configuration has a name, and its key `only` selects one to three experiments, their names follow. If it has
-    no name, the title lists at most three experiments and states the number of the others.
+    A name is followed by the experiments that the configuration's key `only` selects, if there are at most three.
+    Without a name, the title lists at most three experiments and states the number of the others.
     """
     from patebench.config import shown
 

@@ -30,8 +30,8 @@ def run(
 ) -> None:
     """Run the experiments behind a ROW of a paper's table, and compare the printed values with the measured ones.
 
-    Without ROW, all rows are listed. ROW may be some words of a row's name, if no other row contains these words in
-    this order. The configuration and experiments of a row are listed in config/published.csv. The Snakemake command is
+    Without ROW, all rows are listed. ROW is a row's name, or some of its words in order, if no other name contains
+    them. The configuration and experiments of a row are listed in config/published.csv. The Snakemake command is
     printed first; with --dry it is not run. Existing results are not recomputed.
     """
     from patebench.config import load, validate

@@ -45,7 +45,7 @@ def run(
 ) -> None:
     """Add noise to the votes of a chunk of teachers, and split the noisy votes into shares, one file per aggregator.
 
-    With --release, this use of the teachers' data is entered in the data's ledger before noise is drawn.
+    With --release, the draw is entered in the ledger of the teachers' data before the noise is drawn.
     """
     if len(out) < 2:
         raise PatebenchError("with one --out, a single aggregator would see every vote; give --out at least twice")
@@ -96,7 +96,8 @@ def run(
 def _read_votes(chunk: Artefact, name: str, mechanism: NoiseShares, teachers: int) -> Votes:
     """Return the votes in `chunk`; raise PatebenchError if secure aggregation by `mechanism` does not allow them.
 
-    The numbers of the teachers in votes with weights are those in the ensemble of `teachers` teachers.
+    `name` is the name of `mechanism`, for messages. `teachers` is the number of teachers in the whole ensemble. In
+    votes with weights, each teacher is identified by its index in this ensemble.
     """
     if "queries_files" in chunk.meta:
         raise ArtefactError(
@@ -128,7 +129,10 @@ def _read_votes(chunk: Artefact, name: str, mechanism: NoiseShares, teachers: in
 
 
 def _dummy_votes(votes: Votes, teachers: int) -> Votes:
-    """Return fixed votes of `teachers` teachers; their sizes and kind are those of `votes`."""
+    """Return votes of `teachers` teachers that do not depend on data, on as many queries and classes as `votes`.
+
+    The dummy votes have weights if `votes` has weights, and allow abstentions if `votes` allows them.
+    """
     if votes.weighted is not None:
         rows = {name: array[:0] for name, array in vars(votes.weighted).items()}
         return Votes.from_weights(WeightedVotes(**rows), teachers, votes.classes)

@@ -49,9 +49,8 @@ def run(
 def _mark_summed(shares: Sequence[Artefact], out: Path) -> Iterator[None]:
     """Mark the files of secret `shares` as summed while the `with` block writes their sum to `out`.
 
-    Only shares of a release are marked. Raise ArtefactError if a file is already marked, because two sums over
-    different teachers would reveal votes with less noise. If the block fails before `out` exists, the marks are
-    removed.
+    Only shares of a release are marked. Raise ArtefactError if a file is already marked, because a second sum, over
+    other teachers, could reveal votes with less noise. If the block fails before `out` exists, the marks are removed.
     """
     # Only one process can create a mark. The marks of a killed process remain, because its sum may have been seen.
     marks: list[Path] = []
@@ -75,7 +74,7 @@ def _mark_summed(shares: Sequence[Artefact], out: Path) -> Iterator[None]:
 
 
 def check_agreement(files: Sequence[Artefact], entry: str) -> None:
-    """Raise ArtefactError if `files` (shares or sums) are not of one release, or differ in the metadata `entry`."""
+    """Raise ArtefactError if `files` (shares or sums) are of several releases, or differ in the metadata `entry`."""
     first = files[0]
     for file in files[1:]:
         for name in (*_SHARED, entry):

@@ -32,13 +32,13 @@ def run(
     """Shuffle the public samples into the student's pool and the test set.
 
     Test samples that equal a pool sample byte for byte are left out. The number of such samples is logged and stored in
-    the test set as `removed_duplicates`. The array `row` contains positions in --public. A shift of images
-    (--pool-shift) changes only the pool.
+    the test set as `removed_duplicates`. The array `row` of each output contains positions in --public. A shift of
+    images (--pool-shift) changes only the pool.
 
-    With --protects labels, the pool is drawn from --private instead. Only the labels in this file are private; its
-    samples are public. Before the draw, the samples are sorted by a hash that does not depend on labels. The array
-    `row` of the pool then contains positions in the sorted order. Identical samples in --private are an error. The
-    labels of the pool are written only to the file of true labels.
+    With --protects labels, the pool is drawn from --private instead. In this file, the samples are public and only the
+    labels are private. Before the pool is drawn, the samples are sorted by a hash that does not depend on labels. The
+    array `row` of the pool contains positions in the sorted order, not in --public. Identical samples in --private are
+    an error. The labels of the pool are written only to the file of true labels.
     """
     samples = read_samples(public, "public")
     if (private is not None) != (parameters.protects is not None):

@@ -35,8 +35,9 @@ def run(
     """Test whether the mechanism NAME satisfies its interface.
 
     Labels and probabilities are checked on several tables of votes. Frequencies of released labels are compared with
-    the stated probabilities, and a measured lower bound on ε with the stated ε. For parameters that are left out, the
-    values in the mechanism's `example` are used. The exit status is 1 if a requirement ("promise") is broken.
+    the stated probabilities. A measured lower bound on ε is compared with the stated ε. For parameters that are left
+    out, the values in the mechanism's `example` are used. The exit status is 1 if the mechanism breaks a promise, which
+    is a requirement of the interface.
     """
     check_size_of_delta(Mode.SEEDED, teachers, delta)
     mechanism = make_mechanism(name, {**MECHANISMS.load(name).example, **parameters})

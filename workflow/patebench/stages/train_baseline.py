@@ -36,8 +36,8 @@ def run(
     """Train a model without privacy: on all private data, or on true labels of the pool.
 
     Private samples that equal a test sample byte for byte are left out. With --true-labels, the model is trained on the
-    first samples of the pool, as a student with error-free labels would be (the "ground truth" in Table 1 of Sun et al.
-    2020).
+    first samples of the pool, like a student whose labels are all correct. Table 1 of Sun et al. 2020 calls this
+    "ground truth".
     """
     test_set = read_samples(test, "test")
     if private and not (pool or truth or true_labels):

@@ -1,8 +1,8 @@
 """Stage `train_dpsgd`: train a private model by DP-SGD on all private data.
 
-The noise and the random sampling of each step protect one private sample. The output depends on the private samples and
-their number only through these steps. Shapes and statistics of samples come from the pool, and all settings are fixed
-beforehand.
+The noise and the random sampling of each training step protect one private sample. Nothing else in the output depends
+on the private samples or on their number. Shapes and statistics of samples come from the pool, and all settings are
+fixed beforehand.
 """
 
 import logging

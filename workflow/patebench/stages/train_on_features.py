@@ -1,7 +1,7 @@
 """Stage `train_on_features`: train a classifier of public features on private records, with noise.
 
-An encoder trained only on the public pool computes the features of each private record alone. All further steps on
-private records are in `baselines/on_features`.
+An encoder trained only on the public pool computes the features. The features of a private record do not depend on
+other private records. All further steps on private records are in `baselines/on_features`.
 """
 
 import logging
@@ -57,13 +57,12 @@ def run(
 ) -> None:
     """Train a differentially private classifier on features of a public encoder.
 
-    The method determines how the private records are used: through noisy sums, through noisy votes or histograms,
-    through randomised labels, or through the choice of public samples by the exponential mechanism. Private samples
-    that equal a pool or test sample byte for byte are left out. With --student, a student is trained on the
-    classifier's labels of the pool.
+    Methods use the private records in one of four ways: as noisy sums, as noisy counts (of votes or in histograms), as
+    randomised labels, or to choose public samples by the exponential mechanism. Private samples that equal a pool or
+    test sample byte for byte are left out. With --student, a student is trained on the classifier's labels of the pool.
 
     Some methods protect only labels. They need a pool that the stage split made with --protects labels. The samples of
-    this pool are public, and the methods read their private labels from --private.
+    this pool are public, and --private contains their private labels.
     """
     from patebench.baselines.on_features.feature_method import FeatureMethod, PrivateRecords
 
@@ -116,8 +115,9 @@ def read_inputs(
 ) -> tuple[Artefact, Artefact, Artefact, Artefact]:
     """Read four files: return the private samples, the pool, the true labels of the pool, and the test set.
 
-    A warning is logged if `delta` is large for the number of private records. `labels_only` is True if only the labels
-    of the pool are private. Raise ArtefactError if the files do not belong together.
+    `labels_only` is True for methods that protect only labels. Their pool must consist of public samples whose labels
+    are private. A warning is logged if `delta` is large for the number of private records. Raise ArtefactError if the
+    files do not belong together.
     """
     samples, public = read_samples(private, "private"), read_arrays(pool, POOL)
     test_set, true = read_samples(test, "test"), read_arrays(truth, TRUTH)
@@ -141,8 +141,8 @@ def label_accuracy(labels: NDArray[np.integer], true: Artefact, pool: Artefact) 
 def _private_labels(samples: Artefact, pool: Artefact) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the samples `x` of the pool and their private labels `y`.
 
-    The pool was drawn from `samples`, of which only the labels are private. If the pool's images were shifted, `x`
-    contains the images before the shift. Raise ArtefactError if the samples of the pool are not those of `samples`.
+    `samples` is the file from which the pool was drawn; only its labels are private. If the pool's images were shifted,
+    `x` contains the images before the shift. Raise ArtefactError if the pool was not drawn from `samples`.
     """
     order, positions = order_by_content(samples.arrays), pool["row"]
     rows = order[positions[positions < len(order)]]

@@ -1,7 +1,7 @@
 """Stage `train_petdl`: train and audit a student of PET-DL (Sun et al. 2019), as published or in a sound form.
 
-The stage reads the chunks of an ensemble, because only chunks contain the teachers' probabilities and hints (outputs of
-a hidden layer).
+A student learns from the teachers' probabilities and hints (outputs of a hidden layer). The stage reads them from the
+chunks of the ensemble, the files that `train_teachers` wrote.
 """
 
 import logging
@@ -50,9 +50,10 @@ def run(
     stream: str,
     out: Annotated[OutputFile, "Output file with the result."],
 ) -> None:
-    """Train a student of PET-DL on the teachers' probabilities and hints on the pool, and audit the training.
+    """Train a student of PET-DL, and audit the training.
 
-    The chunks must be exactly those from which the votes were joined, and contain the teachers' probabilities.
+    The student learns from the teachers' class probabilities and hints (outputs of a hidden layer) on the pool. Each
+    --chunk contains these outputs for some teachers. The chunks must be exactly those from which the votes were joined.
     """
     import torch
 
@@ -144,10 +145,10 @@ def run(
 
 
 def _read_knowledge(paths: Sequence[Path], votes: Artefact) -> "tuple[Knowledge, str]":
-    """Return all teachers' outputs on the pool from the chunks `paths`, and the layer whose outputs are the hints.
+    """Return all teachers' outputs on the pool from the chunk files `paths`, and the name of a hidden layer.
 
-    Without hints, the layer is "probabilities". Raise PatebenchError if `paths` are not exactly the chunks from which
-    `votes` were joined, or if the chunks lack probabilities.
+    Hints are the outputs of this hidden layer. If the chunks contain no hints, the name is "probabilities". Raise
+    PatebenchError if `paths` are not exactly the chunks from which `votes` were joined, or if they lack probabilities.
     """
     import torch
 

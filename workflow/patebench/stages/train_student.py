@@ -57,9 +57,9 @@ def run(
     queries is held out from training. The result then contains the share of held-out queries for which the student
     predicts the released label. With this share, settings can be compared without true labels.
 
-    If a table of noisy counts was released, most methods train the student on the most likely labels. The most likely
-    label is computed for each query separately or, with --features, for all queries together. Other methods use the
-    whole table.
+    A release can also be a table of noisy counts. Some methods use the whole table. Other methods train the student on
+    the most likely label of each query. With --features, the most likely labels of all queries are computed jointly;
+    otherwise, each query is considered separately.
 
     The predictions for the whole pool are written too, for selecting the queries of another round.
 
@@ -124,11 +124,11 @@ def run(
 
 
 def _use_images(data: StudentData, samples: Artefact) -> StudentData:
-    """Return a copy of `data` for methods that learn from images, if the samples of the pool are features of images.
+    """Return a copy of `data` with images as pool, for methods that learn from images.
 
-    The pool of the copy contains the images in `samples`. The copy's function `features` takes only this whole pool of
-    images, and returns what `data.features` returns for the samples of `data.pool`. For any other array, or if
-    `data.features` is None, it raises PatebenchError.
+    The pool of `data` consists of features of images, and `samples` contains these images too. The copy's function
+    `features` can be called only with the whole pool of images. It returns the result of `data.features` for the pool
+    of `data`. Any other call raises PatebenchError. If `data.features` is None, every call does.
     """
     vectors = data.features(samples["x"]) if data.features else None
 
@@ -165,11 +165,11 @@ def _train(
     test_set: Artefact,
     checkpoint: "Checkpoint | None" = None,
 ) -> "tuple[StudentTrainer, Curve, dict[str, Any]]":
-    """Train a student on `data` without the pool samples at the indices `held_out`.
+    """Train a student on `data` without the labels of the pool samples at the indices `held_out`.
 
-    Return the trained student, the learning curve and the accuracies on `test_set`. If `held_out` is not empty, the
-    entry `held_out_accuracy` is the share of the held-out labels that the student predicts. An error about a sample
-    names the file of `pool` or of `test_set`.
+    Return the trained student, the learning curve, and a dict of accuracies on `test_set`. If `held_out` is not empty,
+    the dict also contains `held_out_accuracy`: the share of the held-out labels that the student predicts. An error
+    about a sample names the file of `pool` or of `test_set`.
     """
     from patebench.students.student_training import train
 

@@ -61,13 +61,13 @@ def run(
     temperature, and stored for distillation. With --hints, each teacher's probabilities and hints (outputs of a hidden
     layer) are stored for PET-DL.
 
-    Models that vote with public features are not trained: each record of a teacher votes with its own label. They need
-    --features of the pool and the --encoder of these features.
+    Some models vote with public features and are not trained: each private record of a teacher votes for its own label.
+    These models need --features of the pool and the --encoder of these features.
 
     In active learning, queries are selected in rounds. --selected lists the queries of all rounds so far, in order, and
-    teachers vote on the queries of the last round. After the first round, only the model nearest-query can vote. A
-    record's nearest queries (one or more) are then determined among the queries of all rounds. On a nearest query from
-    an earlier round, the record does not vote.
+    teachers vote on the queries of the last round. After the first round, only the model nearest-query can vote. In
+    this model, a record votes on its nearest queries. They are determined among the queries of all rounds so far, but
+    only queries of the last round get a vote.
     """
     samples, queries, test_set = read_samples(private, "private"), read_arrays(pool, POOL), read_samples(test, "test")
     shards = read_partition(partition, samples)
@@ -191,10 +191,10 @@ def _vote_with_features(
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Return the votes of the teachers `numbers` as a dict of arrays, and metadata on these votes.
 
-    These teachers are not trained: each of their private records votes for its own label, on the queries with the
-    nearest features or, with weights, on all queries. `rounds` contains the queries of each round so far, and votes are
-    returned for the last round. If `rounds` is empty, the whole pool is queried. `features` and `encoder` are paths of
-    files.
+    These teachers are not trained: each of their private records votes for its own label. A record votes on the queries
+    with the nearest features or, if votes have weights, on all queries. `rounds` contains the queries of each round so
+    far, and only votes on the last round are returned. If `rounds` is empty, the queries are the whole pool. `features`
+    and `encoder` are paths of files.
     """
     from patebench.features import cells
 
@@ -245,9 +245,9 @@ def _train_and_vote(
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Train the teachers `numbers`; return the teachers' outputs as arrays, and metadata on the computing device.
 
-    The outputs are votes on the samples `queries` and on `test_set`, and the probabilities and hints (outputs of a
-    hidden layer) that `kept` requests. `randomness` is the base seed and the name of the stream. If an `encoder` is
-    given, teachers are trained on its features.
+    The outputs are votes on the samples `queries` and on `test_set`. If `kept` says so, they also include probabilities
+    and hints (outputs of a hidden layer). `randomness` is the base seed and the name of the stream. If an `encoder` is
+    given, teachers learn from the features that it computes.
     """
     from patebench.teachers.teacher_outputs import TeacherOutputs
     from patebench.teachers.teacher_training import train

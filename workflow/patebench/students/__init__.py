@@ -2,7 +2,7 @@
 
 A student method is a callable (StudentData, StudentConfig, seed) → StudentTrainer (`interface.py`), which sees no other
 data. The shared loop (`student_training.py`) calls the trainer's epochs, and only stages read and write files. Methods
-that need votes, such as distillation, are not students. The registry entry of a method has these facts:
+that need votes, such as distillation, are not students. The registry stores these facts about each method:
 
 - `options`: which of "model" and "recipe" users may choose;
 - `unlabelled` (default True): the method learns from samples of the pool without a label;
@@ -10,7 +10,8 @@ that need votes, such as distillation, are not students. The registry entry of a
 - `reads_table` (default False): the method uses the whole released table of noisy counts;
 - `sees_images` (default False): if the samples are features of images, the method learns from the images themselves.
 
-Acquisition strategies select the samples to query next (`acquisition.py`). The entry of a strategy has these facts:
+Acquisition strategies select the samples to query next (`acquisition.py`). The registry stores these facts about each
+strategy:
 
 - `needs_student` (default True): the strategy uses labels and predictions of earlier rounds, so the first round is
   random;

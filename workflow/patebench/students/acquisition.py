@@ -33,9 +33,9 @@ BATCH, STEPS, LEARNING_RATE = 64, 300, 1e-3
 
 
 def random(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
-    """Return the first `queries` unqueried positions of the pool, which the stage `split` has shuffled at random.
+    """Return the first `queries` unqueried positions of the pool, in ascending order.
 
-    A release without rounds queries the pool in the same order. `seed` is not used.
+    The choice is random because the stage `split` has shuffled the pool. `seed` is not used.
     """
     return state.unqueried[:queries]
 
@@ -62,8 +62,8 @@ def prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.i
     With few labels, typical samples teach more than uncertain ones. Teachers also agree on typical samples, so noise
     changes fewer labels. The pool is public and clusters need no label, so this choice costs no privacy.
 
-    `seed` is not used. In the first round, all releases with the same number of queries on a pool get the same
-    prototypes, so that mechanisms and students can be compared query by query.
+    `seed` is not used. Without earlier queries, the result depends only on the features of the pool and on `queries`,
+    so mechanisms and students can be compared on the same queries.
     """
     queried, features = state.queried, state.features
     assert features is not None
@@ -98,9 +98,9 @@ def unsure_prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArr
 def binary_experts(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
     """Return the pool positions of `queries` unqueried samples on which binary experts are unconfident.
 
-    A binary expert is a model that distinguishes one class from all others; `unconfident` states the rule (PATE 2017,
-    Appendix C.2, second attempt). The order is random. If too few samples are unconfident, random other samples follow.
-    Raises PatebenchError if the data have too few classes for the rule.
+    A binary expert is a model that distinguishes one class from all others. The function `unconfident` finds the
+    samples on which the experts are unconfident (PATE 2017, Appendix C.2, second attempt). The order is random. If too
+    few samples are unconfident, random other samples follow. Raises PatebenchError if the data have too few classes.
     """
     if state.data.classes <= OTHERS:
         raise PatebenchError(
@@ -127,7 +127,7 @@ def unconfident(scores: NDArray[np.floating]) -> NDArray[np.bool_]:
 
 
 def expert_scores(state: AcquisitionState, samples: NDArray[np.intp], seed: int) -> NDArray[np.float64]:
-    """Return the probabilities (samples, classes) that the binary experts give to their own classes for `samples`.
+    """Return scores (samples, classes): in column k, the probability of class k by the binary expert of class k.
 
     `samples` are positions in the pool. The expert of a class is the model of `state.config`, trained on all labels
     released so far to distinguish this class from all others.
@@ -151,9 +151,8 @@ def siamese(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp
     """Return the pool positions of `queries` unqueried images, least similar to labelled images and to each other.
 
     A Siamese network estimates the similarity of two images: it is trained to decide if two random views show the same
-    image (PATE 2017, Appendix C.2, first attempt; Bromley et al. 1993, Koch 2015). The images are chosen one by one
-    (`farthest`), since an image similar to a labelled one need not be queried. Raises PatebenchError if the samples are
-    not images.
+    image (PATE 2017, Appendix C.2, first attempt; Bromley et al. 1993, Koch 2015). The function `farthest` chooses the
+    images one by one. Raises PatebenchError if the samples are not images.
     """
     import torch
 
@@ -209,7 +208,8 @@ def farthest(
 
     Parameters
     ----------
-    network : map from the features of two images to their similarity, the logit that the images are the same.
+    network : function from the features of two images to their similarity: the logit of the probability that both are
+        views of the same image.
     features : (samples, features) features of the pool.
     labelled, candidates : positions of images in the pool.
     queries : number of positions to return.

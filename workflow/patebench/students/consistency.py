@@ -1,17 +1,19 @@
 """Consistency under strong augmentation, after FixMatch (Sohn et al. 2020), made robust to wrong labels.
 
-The EMA of the student's weights (a mean teacher, Tarvainen & Valpola 2017) predicts labels for weakly augmented samples
-of the pool (weak views). If the EMA is confident about a sample, the student learns the predicted label on a strongly
-augmented view of the sample. The confidence threshold falls during training, so that the student learns from more and
-more samples. With a constant threshold, the student would never learn from samples about which the EMA is correct but
-unsure. On large pools, labels that look wrong are removed first (`cleaned`).
+A moving average of the student's weights (EMA, a mean teacher; Tarvainen & Valpola 2017) predicts labels for weakly
+augmented samples of the pool (weak views). If the EMA is confident about a sample, the student learns the predicted
+label on a strongly augmented view of the sample. The confidence threshold falls during training, so that the student
+learns from more and more samples. With a constant threshold, the student would never learn from samples for which the
+EMA predicts the true label with a low probability. On large pools, the function `cleaned` first removes labels that
+look wrong.
 
 If records voted on clusters of the pool and the noisy counts were released as a table, `trainer_in_clusters` uses all
-counts. It scales the EMA's predictions in each cluster so that their mean moves towards the class shares in the
-cluster's row (`ClusterAlignment`). For example, a cluster with 90 % of its votes for one class and 10 % for another
-teaches both classes, although its query has only one label. The strength of this scaling falls to 0 during training,
-and so does the weight of the released labels in the loss. The reason is that the EMA's prediction for a sample is more
-often right than the label of its cluster. The table is public, so its use costs no privacy.
+counts. The table has one row of counts per cluster. The EMA's predictions in a cluster are scaled so that their mean
+moves towards the class shares of the row (`ClusterAlignment`). For example, a cluster with 90 % of its votes for one
+class and 10 % for another teaches both classes, although its query has only one label. The strength of this scaling
+falls to 0 during training, and so does the weight of the released labels in the loss. The reason is that the EMA's
+prediction for a sample is more often right than the label of its cluster. The table is public, so its use costs no
+privacy.
 """
 
 import math
@@ -84,7 +86,7 @@ class ClusterAlignment(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class ConsistencySettings(SemiSupervisedSettings):
-    """Settings of consistency training, in which the student learns labels that the EMA of its weights predicts.
+    """Settings of consistency training: the student learns labels predicted by a moving average (EMA) of its weights.
 
     A predicted label is learnt if its probability is above a threshold. The threshold falls from `confident` to
     `confident_last` during training. The weight of predicted labels rises from 0 to 1 over the first share `ramp` of
@@ -99,10 +101,10 @@ class ConsistencySettings(SemiSupervisedSettings):
 
 
 class ConsistencyTrainer(SemiSupervisedTrainer):
-    """Trainer that minimises cross-entropy to released labels, and to confident predictions of the student's EMA.
+    """Trainer that minimises cross-entropy to released labels, and to confident predictions of an EMA of the weights.
 
-    The student sees strongly augmented samples; the EMA of its weights predicts for weakly augmented ones. These
-    predictions are aligned to class shares (`align`).
+    The student sees strongly augmented samples; the EMA of its weights predicts labels for weakly augmented ones. The
+    method `align` scales the predictions towards estimated class shares.
     """
 
     hyperparameters: ConsistencySettings
@@ -114,7 +116,7 @@ class ConsistencyTrainer(SemiSupervisedTrainer):
         self.alignment = self.parts["alignment"] = (alignment or DistributionAlignment(data)).to(self.device)
 
     def align(self, probabilities: Tensor, batch: Batch) -> Tensor:
-        """Return the EMA's `probabilities` (samples, classes) for `batch.x`, aligned to estimated class shares."""
+        """Return the EMA's `probabilities` (samples, classes) for `batch.x`, scaled towards estimated class shares."""
         return self.alignment(probabilities)
 
     def label_weight(self, progress: float) -> float:
@@ -154,10 +156,10 @@ def _settings(data: StudentData, config: StudentConfig) -> ConsistencySettings:
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the consistency trainer of the model in `config` or, if it is None, of a default model for the pool.
+    """Return the consistency trainer of the model `config.model` or, if this is None, of a default model for the pool.
 
-    In pools of at least `LARGE` samples, labels that look wrong are removed first (`cleaned`). Random draws come from
-    torch's global generator, which `student_training.train` seeds.
+    In pools of at least `LARGE` samples, the function `cleaned` first removes labels that look wrong. Random draws come
+    from torch's global generator, which `student_training.train` seeds.
     """
     settings = _settings(data, config)
     remaining = _clean_labels(data, config, settings) if len(data.pool) >= LARGE else data
@@ -178,8 +180,7 @@ def trainer_in_clusters(data: StudentData, config: StudentConfig, seed: int) -> 
 
     - `data.features` is None;
     - `data.table` is None;
-    - `data.table` has `neighbours` or `weighted` set: records then voted on their nearest queries or on all queries,
-      not once for their cluster;
+    - `data.table.neighbours` or `data.table.weighted` is set: the student needs one vote per record, for its cluster;
     - no query keeps its label.
     """
     table = data.table
@@ -204,7 +205,7 @@ def trainer_in_clusters(data: StudentData, config: StudentConfig, seed: int) -> 
 
 
 def _clean_labels(data: StudentData, config: StudentConfig, settings: ConsistencySettings) -> StudentData:
-    """Return `data` without improbable labels (`cleaned`), judged by students that train for a fifth of the epochs."""
+    """Return `data` without improbable labels; `cleaned` finds them with students trained for a fifth of the epochs."""
     short = replace(settings, epochs=math.ceil(settings.epochs / _CLEANING_SPEED_UP))
 
     def train(part: StudentData) -> Student:

@@ -2,13 +2,15 @@
 
 The discriminator assigns samples to k classes or to "generated". Released labels teach it the classes, and the pool
 shows it real samples. The generator learns to match the mean of the discriminator's features on the pool (feature
-matching). Networks are fully connected for tables and grey images, 1000-500-250-250-250 as for MNIST in the paper, and
-convolutional for colour images, as for SVHN in the paper. Images have values in [0, 1].
+matching). As in Salimans et al., networks are convolutional for colour images such as SVHN. For grey images such as
+MNIST and for tables, they are fully connected, and the discriminator has layers of 1000, 500, 250, 250 and 250 units.
+Images have values in [0, 1].
 
-Compared with these two papers, the pool here is smaller or the training shorter. Three additions make up for this:
+Here, the pool is often smaller or the training shorter than in PATE 2017 and in Salimans et al. Three additions make up
+for this:
 
 - the discriminator sees real images in random views;
-- predictions use an EMA of the weights;
+- predictions use a moving average (EMA) of the weights;
 - the discriminator must agree with the EMA on samples about which the EMA is confident, after the consistency term of
   Wei et al. 2018 (*Improving the improved training of Wasserstein GANs*).
 """
@@ -74,8 +76,8 @@ def networks(shape: tuple[int, ...], classes: int, noise: float = 0.5) -> tuple[
     """Return the architecture's name, an untrained discriminator and an untrained generator for samples of `shape`.
 
     `noise` is the standard deviation of the Gaussian noise on the hidden layers of the fully connected discriminator.
-    The noise on the discriminator's input is 0.6 times as large, 0.3 by default, as in the paper. The convolutional
-    discriminator has dropout instead.
+    Noise on the input of this discriminator has the standard deviation 0.6 · `noise`. The convolutional discriminator
+    has dropout instead.
     """
     if convolutional(shape):
         return "salimans-cnn", _convolutional_discriminator(shape, classes), _convolutional_generator(shape)
@@ -152,14 +154,15 @@ class GANSettings:
     Parameters
     ----------
     epochs : number of passes over the pool
-    batch : number of samples of the pool per step, and of generated samples
+    batch : number of samples of the pool per step; as many samples are generated
     labelled : number of samples with labels per step
     learning_rate : learning rate in the first half of the training; it falls linearly to 0 in the second half
     momentum : Adam's β₁
-    decay : decay of the EMA of the weights per step
+    decay : decay per step of the EMA (moving average) of the weights
     noise : standard deviation of the noise on the hidden layers of a fully connected discriminator
     agreement : weight of the consistency term, a cross-entropy to labels that the EMA predicts
-    confident, confident_last : probability above which a predicted label counts, at the start and end of the training
+    confident, confident_last : threshold at the start and at the end of the training. Predicted labels are used if
+        their probability is above the threshold
     ramp : share of the training in which the weight of the consistency term rises from 0
     """
 
@@ -177,7 +180,7 @@ class GANSettings:
 
 
 class GANTrainer(PoolTrainer):
-    """Trainer of a discriminator and a generator; the student is the discriminator with the EMA of its weights."""
+    """Trainer of a discriminator and a generator. The student is a discriminator with averaged weights (EMA)."""
 
     hyperparameters: GANSettings
 
@@ -229,11 +232,15 @@ class GANTrainer(PoolTrainer):
         return torch.stack([supervised, unlabelled, agreement, matching]).detach()
 
     def _adversarial(self, real: Tensor, features: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Generate samples; return them, the gradient of the generator's loss at these samples, and two losses.
+        """Generate as many samples as there are real ones, and return four tensors.
 
-        The first loss is the discriminator's loss on unlabelled samples, real and generated. The second is the
-        generator's loss (feature matching). `real` (samples, classes) are the discriminator's logits for real samples,
-        and `features` (samples, features) its hidden features.
+        - The generated samples.
+        - The gradient of the generator's loss at these samples.
+        - The discriminator's loss on unlabelled samples, real and generated.
+        - The generator's loss (feature matching).
+
+        For the real samples, `real` (samples, classes) are the discriminator's logits, and `features` (samples,
+        features) are the discriminator's hidden features.
         """
         generated = self.generator(torch.rand(len(real), LATENT, device=self.device))
         fake = generated.detach().requires_grad_()

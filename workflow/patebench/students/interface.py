@@ -30,8 +30,8 @@ class NoisyTable:
     queries : (queries,) positions of the queries in the pool
     variance : variance of the noise on each count
     records : number of private records that voted
-    neighbours : number of nearest queries on which each record voted. None: each record voted once, on the query whose
-        centre (`features.cells.centres`) is nearest
+    neighbours : number of nearest queries on which each record voted. None: each record voted once, on the query of its
+        cluster
     weighted : True if each record voted on all queries, with weights; `neighbours` is then not used
     """
 
@@ -52,9 +52,10 @@ class StudentData:
     pool : (samples, …) all samples of the pool, uint8 for images and float32 for tables
     labels : (samples,) the released label of each sample, −1 for samples that were not queried or not answered
     classes : number of classes
-    log_likelihood : (samples, classes) ln Pr[release | class of the sample], up to a constant per sample, if each
-        teacher randomised its own votes. If a table of noisy counts was released, ln Pr[class of the sample | table]
-        instead. 0 for samples that were not queried. None for other releases, and if `table` is given
+    log_likelihood : (samples, classes) log-probabilities, for methods that take the noise into account. If each teacher
+        randomised its own votes, they are ln Pr[release | class of the sample], up to a constant per sample. If a table
+        of noisy counts was released and `table` is None, they are ln Pr[class of the sample | table]. For other
+        releases, and if `table` is given, None instead of an array. Rows of samples that were not queried are 0
     features : function from samples to public features, for methods that need features
     table : the released table of noisy counts, for methods that use the whole table
     """
@@ -88,7 +89,7 @@ def _check_student_model(model: str, info: ValidationInfo) -> str:
 
 
 def _check_method_of_labels(method: str, info: ValidationInfo) -> str:
-    """Return the student method `method` if it needs no released table; otherwise raise an error."""
+    """Return the student method `method` if it learns from labels; raise an error if it needs a table of votes."""
     if not info.context and reads_table(method):
         raise mistake(
             f"'{method}' needs a released table of votes, but this student has only labels of the pool; use another"

@@ -29,11 +29,11 @@ _BLOCK = 1_000
 
 
 def nearest_label(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of a student that gives each sample the label of the nearest cluster mean.
+    """Return the trainer of a student that gives each sample the label of the nearest cluster centre.
 
-    The pool is divided into one cluster per labelled sample. A cluster contains the samples that are nearer to its
-    labelled sample than to any other labelled sample. Distances are between features (`data.features`) or, without
-    features, between samples.
+    There is one cluster per labelled sample of the pool. Each sample of the pool belongs to the cluster of the nearest
+    labelled sample. The centre of a cluster is the mean of its samples. Distances are between features
+    (`data.features`) or, without features, between samples.
     """
     features = data.features or _make_flattener(data.pool)
 
@@ -81,9 +81,10 @@ def label_spreading(data: StudentData, config: StudentConfig, seed: int) -> Stud
 
 
 def table_spreading(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of a `label_spreading` student that starts from a regression of the released table.
+    """Return the trainer of a `label_spreading` student that starts from labels predicted by a regression.
 
-    The regression (`table_regression.py`) labels all samples of the pool. `data.labels` are not read.
+    The regression learns from the released table of noisy counts (`table_regression.py`), and labels all samples of the
+    pool. `data.labels` are not read.
     """
     labels = fitted(data, "table-spreading")(data.pool).argmax(axis=1)
     return label_spreading(replace(data, labels=labels), config, seed)

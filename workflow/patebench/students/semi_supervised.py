@@ -67,7 +67,7 @@ class SemiSupervisedSettings:
 def batch_and_epochs(data: StudentData, config: StudentConfig, *, batch: int, small: int, large: int) -> dict[str, int]:
     """Return the settings "batch" (number of samples of the pool per step) and "epochs" for this pool.
 
-    "batch" is the argument `batch`, reduced in a small pool to an eighth of the pool, but not below 16. "epochs" is
+    "batch" is the smaller one of `batch` and an eighth of the pool; an eighth below 16 counts as 16. "epochs" is
     `config.epochs` or, if None, `small` for pools with fewer than `LARGE` samples and `large` for others.
     """
     batch = min(batch, max(16, len(data.pool) // 8))
@@ -92,10 +92,10 @@ def model_for(data: StudentData, config: StudentConfig, *, large: str = "small-c
 def agreement_loss(
     logits: Tensor, ema_probabilities: Tensor, confident: float, confident_last: float, progress: float
 ) -> Tensor:
-    """Return the mean cross-entropy of the student's logits to confident predictions of its EMA (pseudo-labels).
+    """Return the mean cross-entropy of the student's logits to pseudo-labels, which an EMA of its weights predicts.
 
-    The pseudo-label of a sample is its likeliest class by the EMA (as in FixMatch; Sohn et al. 2020). A sample has a
-    loss of 0 unless the EMA's probability of this class is above a threshold. The mean is over all samples.
+    The pseudo-label of a sample is the class with the largest probability by the EMA (as in FixMatch; Sohn et al.
+    2020). If this probability is not above a threshold, the loss of the sample is 0. The mean is over all samples.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class DistributionAlignment(nn.Module):
     """Module that scales predicted class probabilities so that their mean over the pool moves towards estimated shares.
 
     Without alignment, a student that mistakes many 4s for 9s predicts too many 9s (Berthelot et al. 2020, *ReMixMatch*,
-    section 3.1). `shares` (classes,) are the class shares estimated from the labels of `data`. `guessed` (classes,) is
+    section 3.1). `shares` (classes,) are the class shares, estimated from the released labels. `guessed` (classes,) is
     the moving average of the mean prediction.
     """
 
@@ -130,7 +130,7 @@ class DistributionAlignment(nn.Module):
     def forward(self, probabilities: Tensor) -> Tensor:
         """Return `probabilities` (samples, classes) of a batch, aligned to the class shares `shares`.
 
-        First, their mean updates the moving average `guessed`.
+        First, the moving average `guessed` is updated with the mean of `probabilities`.
         """
         self.guessed.lerp_(probabilities.mean(0), 1 - _GUESS_DECAY)
         aligned = probabilities * (self.shares / self.guessed)
@@ -155,14 +155,16 @@ def class_shares(counts: Tensor) -> Tensor:
 class PoolTrainer(ABC):
     """Base class of trainers that learn from the whole pool: batches, predictions by the EMA, and checkpoints.
 
+    The EMA is a network whose weights are the moving average of the trained weights.
+
     Attributes
     ----------
     model : name of the model
     steps : number of steps of the whole training
-    parts : all modules, optimisers and schedules that change in training, by name; the part "ema" is the student
+    parts : all modules, optimisers and schedules that change in training, by name. The name of the EMA is "ema"
     hyperparameters : settings of the method
     scale : function that scales samples for the network
-    fill : value of pixels from outside an image in random views
+    fill : value of pixels beyond the edge of an image, which enter the image when a random view moves it
     """
 
     recipe = "own"

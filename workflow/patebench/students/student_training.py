@@ -72,8 +72,8 @@ class _Training:
     def run(self, progress: Progress, evaluate: Evaluate | None, checkpoint: Checkpoint | None) -> None:
         """Train for all epochs of the trainer, or until its predictions for the pool no longer change.
 
-        `progress` is called after each epoch. `evaluate` is called at most 20 times, at evenly spaced epochs and after
-        the last one, and its results are added to the learning curve. `checkpoint` is written every
+        `progress` is called after each epoch. `evaluate` is called after evenly spaced epochs and after the last epoch,
+        at most 20 times in all. Its results are added to the learning curve. `checkpoint` is written every
         `checkpoint.seconds`.
         """
         trainer, saved = self.trainer, time.monotonic()

@@ -1,10 +1,12 @@
 """Students that learn from labelled samples alone: from labels as they are, or with a model of their noise.
 
-`trainer` fits any learner to the labels as they are. `noise_aware` maximises the likelihood of the release. This
-likelihood is public (`StudentData.log_likelihood`) in two cases: each teacher randomised its own votes, or the noisy
-counts were released. In all other cases, the likelihood depends on private counts. The share of wrong labels is then
-estimated from the released labels alone, by cross-validation (after Northcutt et al. 2021, *Confident learning*), and
-the loss is corrected as in Patrini et al. 2017 (*Making deep neural networks robust to label noise*), section 4.2.
+`trainer` fits any learner to the labels as they are. `noise_aware` maximises the likelihood of the release, which is a
+function of the true classes. This function is public in two cases (`StudentData.log_likelihood`): each teacher
+randomised its own votes, or the noisy counts were released.
+
+In all other cases, the likelihood depends on private counts. `noise_aware` then estimates the share of wrong labels by
+cross-validation on the released labels (after Northcutt et al. 2021, *Confident learning*). It corrects the loss for
+this share as in Patrini et al. 2017 (*Making deep neural networks robust to label noise*), section 4.2.
 """
 
 from collections.abc import Callable
@@ -109,10 +111,10 @@ def model_and_recipe(data: StudentData, config: StudentConfig) -> tuple[str, str
 def noise_aware(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
     """Return a trainer that fits the network of `config` by maximum likelihood of the noisy release.
 
-    The log-likelihood is `data.log_likelihood` if this is not None; the trainer's settings then state "channel":
-    "public". Otherwise, the share of wrong labels is estimated from the labels (`wrong_label_rate`), and the likelihood
-    of labels that are wrong at this rate is used. The settings then state "channel": "estimated", and the estimate as
-    "wrong labels". Raises PatebenchError for a model that is not a network.
+    If `data.log_likelihood` is not None, it is the log-likelihood. Otherwise, `wrong_label_rate` estimates the
+    probability that a label is wrong. The likelihood is then that of labels which are wrong with this probability. The
+    attribute `settings` of the trainer contains the key "channel" with the value "public" in the first case and
+    "estimated" in the second. Raises PatebenchError for a model that is not a network.
     """
     model, recipe = model_and_recipe(data, config)
     network = require_network(make_learner(model, recipe, classes=data.classes, epochs=config.epochs), model)
@@ -131,7 +133,7 @@ def negative_log_likelihood(log_likelihood: Tensor, logits: Tensor, rows: Tensor
     """Return a training loss: the mean over a batch of −ln Σ_class Pr[class | sample] Pr[released | class].
 
     The softmax of `logits` (batch, classes) is Pr[class | sample]. `log_likelihood` (samples, classes) is ln
-    Pr[released | class] for all samples, and `rows` (batch,) are the positions of the batch's samples among them.
+    Pr[released | class] for all samples, and `rows` (batch,) are the rows of the batch in this array.
     """
     released = log_likelihood.to(logits.device)[rows]
     return -(logits.log_softmax(1) + released).logsumexp(1).mean()

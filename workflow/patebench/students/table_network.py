@@ -1,8 +1,8 @@
-"""Students for photographs: networks that learn the pool's class probabilities from a regression of the noisy table.
+"""Students for photographs: networks that learn from a released table of noisy vote counts.
 
-The regression (`table_regression.py`) uses fixed features and predicts class probabilities for every sample of the
-pool. A network learns these probabilities (distillation; Hinton et al. 2015) from shifted and mirrored images. The
-network becomes more accurate than the regression.
+First, a regression of the table on fixed features (`table_regression.py`) predicts class probabilities for every sample
+of the pool. Then, a network learns these probabilities (distillation; Hinton et al. 2015) from shifted and mirrored
+images. The network becomes more accurate than the regression.
 
 `trainer` trains a small convolutional network. `finetuning` trains all layers of EfficientNet-Lite0, which was
 pretrained on ImageNet. ImageNet, the pool and the table are public, so the networks cost no privacy.
@@ -63,8 +63,9 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
 def finetuning(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
     """Return a trainer that fine-tunes EfficientNet-Lite0, pretrained on ImageNet, on class probabilities of the pool.
 
-    As in `trainer`, a regression of the released table predicts these probabilities. Raises PatebenchError as `trainer`
-    does, and if the weights of the network are not installed.
+    A regression of the released table predicts these probabilities (`table_regression.py`). Raises PatebenchError if
+    the samples are not images, if no table of noisy counts was released, or if the weights of the network are not
+    installed.
     """
     targets = _regression_targets(data, "table-finetuning")
     return Finetuner(data, replace(_FINETUNING, epochs=config.epochs or _FINETUNING.epochs), targets, seed)
@@ -110,9 +111,10 @@ class Finetuner(MirrorTrainer):
         super().__init__(data, "efficientnet-lite0", build_pretrained, recipe, self._loss, seed)
 
     def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
-        """Return the mean cross-entropy of `logits` (batch, classes) to the targets of the samples at `rows` (batch,).
+        """Return the mean cross-entropy of `logits` (batch, classes) to the training targets of the same samples.
 
-        The averages of the network's predictions for these samples are updated.
+        `rows` (batch,) are the positions of these samples in the pool. The stored averages of the network's earlier
+        predictions are updated with `logits`.
         """
         rows, predicted = rows.cpu(), logits.detach().softmax(1).cpu()
         seen = self.seen[rows][:, None]
@@ -148,8 +150,8 @@ class RandomView(nn.Module):
 def cross_entropy(targets: Tensor, logits: Tensor, rows: Tensor) -> Tensor:
     """Return the mean cross-entropy of a batch's `logits` (batch, classes) to its target probabilities.
 
-    `targets` (samples, classes) are the target probabilities of all samples, and `rows` (batch,) the positions of the
-    batch's samples among them.
+    `targets` (samples, classes) are the target probabilities of all samples, and `rows` (batch,) are the rows of the
+    batch in this array.
     """
     return -(targets.to(logits.device)[rows] * logits.log_softmax(1)).sum(1).mean()
 

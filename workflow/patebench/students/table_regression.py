@@ -1,4 +1,4 @@
-"""Learn a linear student from a whole table of noisy counts, by regression of the table on votes of the public pool.
+"""Learn a linear student from a whole table of noisy counts (queries, classes), by least squares.
 
 The student gives a sample with features f the class probabilities s + Wᵀf. The vector s (classes,) contains the class
 shares of the private records. The matrix W (features, classes) is learnt as follows.
@@ -6,9 +6,9 @@ shares of the private records. The matrix W (features, classes) is learnt as fol
 - n is the number of private records, k the number of classes, and v (queries,) the votes of one record.
 - A (queries, features) is the mean of v·fᵀ. Samples of the public pool can vote like records, so A is computed from the
   pool.
-- If features were irrelevant (W = 0), the table (queries, classes) would have the expectation n·m·sᵀ, where m is the
-  mean of v. The difference of table and n·m·sᵀ has the expectation n·A·W. So W follows from the table alone, by least
-  squares on n·A (sufficient statistics with noise, as in Foulds et al. 2016).
+- If classes did not depend on features (W = 0), the table would have the expectation n·m·sᵀ, where m is the mean of v.
+  The difference of table and n·m·sᵀ has the expectation n·A·W. So W follows from the table alone, by least squares on
+  n·A (sufficient statistics with noise, as in Foulds et al. 2016).
 - The error of a column of the table is assumed to be N(0, σ²·I + c·Σ). Here σ² is the variance of the noise, Σ
   (queries, queries) is n/k times the covariance of v, and c ≥ 0 is a hyperparameter.
 - The prior of a row of W is N(0, τ²·d²ᵖ·I). Here d is the standard deviation of the row's feature, and p and τ are
@@ -18,8 +18,8 @@ shares of the private records. The matrix W (features, classes) is learnt as fol
 All of these numbers are public.
 
 If votes have weights, a sample's coordinates along principal axes of the pool (`Directions.along`) take the place of
-the features f. The votes v are a rotation of these coordinates, so A follows from the second moment of the coordinates.
-Derivation: docs/explanation/proofs-systems.md, "Regression of a table".
+the features f. Then v is a rotation of these coordinates, so A follows from their second moment. Derivation:
+docs/explanation/proofs-systems.md, "Regression of a table".
 """
 
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ _SHARPNESS = 10.0
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the trainer of the linear student, fitted in one step without random numbers (`fitted`)."""
+    """Return the trainer of the linear student, which `fitted` fits in one step, without random numbers."""
     return OneStepTrainer(lambda: fitted(data, "table-regression"), "table-regression")
 
 
@@ -92,8 +92,8 @@ def candidates(
 ) -> tuple[Iterator["Fits"], Array]:
     """Return fits of a linear student for several values of its hyperparameters, and the class shares of the records.
 
-    The hyperparameters c, p and τ are described in the docstring of the module. There is one `Fits` for each pair of
-    values of c and p. A `Fits` contains one fit for each value of τ. The class shares (classes,) are those of all
+    The docstring of the module describes the hyperparameters c, p and τ. The iterator yields one `Fits` for each pair
+    of values of c and p. A `Fits` contains one fit for each value of τ. The class shares (classes,) are those of all
     private records.
 
     Parameters
@@ -102,8 +102,8 @@ def candidates(
         Features of the pool.
     table : the released table of noisy counts
     directions
-        For a table of weighted votes, the map from features to weights. The result of `directions.along` then replaces
-        `features`.
+        None if votes have no weights. Otherwise, principal axes: the regression uses the coordinates
+        `directions.along(features)` instead of `features`.
     """
     if directions is None:
         votes, totals = _pool_votes(features, table), np.ones(len(table.queries))
@@ -149,9 +149,9 @@ def _pool_votes(features: Array, table: NoisyTable) -> Array:
 class _Problem:
     """Least-squares problem: find the weights W (features, classes) for which `products` · W ≈ `table`.
 
-    `table` is the released table after two steps: its expectation at W = 0 and the mean of each row are subtracted, and
-    its rows are rotated to the principal axes of the votes' covariance. After this rotation, errors in different rows
-    are independent.
+    `products` is the matrix n·A, and `table` the released table without its expectation at W = 0 (see the docstring of
+    the module). The mean of each row of `table` is subtracted too. Then `products` and `table` are rotated to the
+    principal axes of the votes' covariance, so that errors in different rows are independent.
     """
 
     products: Array  # n·A, rotated (axes, features)
@@ -164,8 +164,7 @@ class _Problem:
 class Fits:
     """Fits of the weights of a linear student by one call of `_fit_weights`, one fit for each prior scale τ.
 
-    The regression is solved along the principal axes of the scaled features. A coefficient is the component of the
-    weights along one of these axes. The coefficients of a fit are estimated independently of each other.
+    Weights are stored as coefficients: components along the principal axes of the scaled features.
     """
 
     evidence: Array  # log-evidence of each τ (scales,)
@@ -184,8 +183,9 @@ class Fits:
 def _fit_weights(problem: _Problem, table: NoisyTable, factor: float, power: float) -> Fits:
     """Fit the weights of a linear student to `problem`, once for each prior scale τ that is tried.
 
-    The error variance of a row of `problem.table` is `table.variance` plus a term proportional to `factor` and to the
-    variance of the votes. A weight's prior standard deviation is τ · (standard deviation of its feature)^`power`.
+    `factor` and `power` are the hyperparameters c and p in the docstring of the module. The error variance of a row of
+    `problem.table` is `table.variance` plus a term proportional to `factor` and to the variance of the votes. A
+    weight's prior standard deviation is τ · (standard deviation of its feature)^`power`.
     """
     classes = problem.table.shape[1]
     # A centred vote has the squared length 1 − 1/classes in classes − 1 dimensions.

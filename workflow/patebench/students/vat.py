@@ -68,7 +68,10 @@ class VATTrainer(SemiSupervisedTrainer):
 
 
 def _adversarial_direction(student: nn.Module, x: Tensor, target: Tensor) -> Tensor:
-    """Return, for each sample of `x`, the direction in which its prediction changes fastest from `target`."""
+    """Return, for each sample of `x`, the direction in which the prediction of `student` changes fastest.
+
+    `target` (samples, classes) are the class probabilities that `student` predicts for `x`.
+    """
     direction = _normalise_samples(torch.randn_like(x)).requires_grad_()
     divergence = _mean_divergence(target, student(x + _XI * direction))
     (gradient,) = torch.autograd.grad(divergence, direction)
@@ -87,7 +90,7 @@ def _mean_divergence(target: Tensor, logits: Tensor) -> Tensor:
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """Return the VAT trainer of the model in `config` or, if it is None, of a default model for the pool.
+    """Return the VAT trainer of the model `config.model` or, if this is None, of a default model for the pool.
 
     Random draws come from torch's global generator, which `student_training.train` seeds.
     """

@@ -1,8 +1,8 @@
 """Outputs of teachers in addition to votes: sums of probabilities for distillation, outputs per teacher for PET-DL.
 
 No noise protects these outputs, so they are as confidential as the private data, and models trained on them are not
-private. Outputs per teacher are stored only in the files of chunks. For distillation, only the sum over teachers is
-written.
+private. For PET-DL, the outputs of each teacher are stored, but only in the files of chunks of teachers. For
+distillation, only sums over teachers are stored.
 """
 
 from collections.abc import Sequence
@@ -29,9 +29,9 @@ class TeacherOutputs:
     ----------
     temperatures : temperatures for distillation. At each of these, class probabilities are softened and summed over
         teachers
-    hints : outputs to store for PET-DL. None: no outputs. `PROBABILITIES`: the class probabilities (teachers, queries,
-        classes) of each teacher. The name of a hidden layer: the class probabilities, and the outputs of this layer
-        (teachers, queries, features)
+    hints : what is stored for PET-DL. None: nothing. "probabilities": each teacher's class probabilities (teachers,
+        queries, classes). The name of a hidden layer: the class probabilities, and the outputs of this layer (teachers,
+        queries, features)
     """
 
     def __init__(self, temperatures: Sequence[float], hints: str | None) -> None:

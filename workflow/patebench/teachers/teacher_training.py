@@ -73,7 +73,7 @@ def train(
 
     Yields
     ------
-    positions, teachers : positions of the shards of a group of teachers, and the group, as soon as it is trained
+    positions, teachers : indices in `shards` of a group of teachers, and this group, as soon as it is trained
     """
     template = make_teacher()
     if isinstance(template, Network):
@@ -129,10 +129,10 @@ def _train_stack(
 ) -> Stack | None:
     """Train several teachers together as a stack of networks; return the stack, or None if it exceeds the memory.
 
-    `teachers` are the indices of these teachers in `shards` and `seeds`. `positions` are the indices of all networks in
-    the stack, and include `teachers`. Networks that are not in `teachers` are placeholders: they are trained on dummy
-    samples, and the stack omits their results. With placeholders, the size of the stack does not depend on private
-    shard sizes. `earlier` is the number of teachers already trained.
+    `positions` are the indices in `shards` of all networks in the stack. `teachers` are some of these indices. Only
+    these networks are trained on their shards and appear in the result. The other networks are placeholders, trained on
+    dummy samples: with them, the size of the stack does not depend on private shard sizes. `earlier` is the number of
+    teachers already trained.
     """
     x, y = shards[teachers[0]]
     # Placeholders make the shape of a stack independent of the sizes of the shards, which may be private. The shape
