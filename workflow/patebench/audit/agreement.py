@@ -176,7 +176,10 @@ def count_repeats(outcomes: NDArray[Any], lag: int) -> NDArray[np.int64]:
 
 
 def repeat_names(lag: int) -> list[str]:
-    """Return texts for messages that describe the two counts of `count_repeats`: equal labels, and unequal labels."""
+    """Return two phrases for messages: "the same label as … queries before" and "another label than … queries before".
+
+    `lag` is the number of queries.
+    """
     return [f"the same label as {lag} queries before", f"another label than {lag} queries before"]
 
 
@@ -186,12 +189,12 @@ def _tally_repeats(where: str, outcomes: Outcomes, lag: int, same: float) -> Tal
 
 
 def most_likely_lag(outcomes: Outcomes) -> int:
-    """Return the lag, a number of queries, after which the noise of a release most likely repeats.
+    """Return the number of queries after which the noise of a release most likely repeats.
 
-    Repeated noise makes the labels of two queries equal more often than by chance. For each lag, count how often two
-    labels in `outcomes` (queries,) that are this far apart are equal. The result is the lag with the largest excess
-    over independent noise, in standard deviations; it is 0 for fewer than 4 labels. As the lag is chosen on `outcomes`,
-    it must be tested on other labels.
+    `outcomes` (queries,) are the outcomes of one release; for fewer than 4 outcomes, the result is 0. Repeated noise
+    makes outcomes equal more often than by chance. For each distance between two queries, the function counts how often
+    their outcomes are equal. It returns the distance with the largest excess over chance, in standard deviations. This
+    distance must be tested on outcomes that did not choose it.
     """
     n, names = len(outcomes), outcomes % _DISTINGUISHED
     total: Array = np.zeros(n // 2)

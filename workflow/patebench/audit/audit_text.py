@@ -1,4 +1,4 @@
-"""Terminal output of an audit: for each number of queries, a table of bounds with the audited ε, and sentences."""
+"""Format an audit for the terminal: a table of stated and audited ε for each number of queries, and explanations."""
 
 import math
 from typing import TYPE_CHECKING
@@ -60,9 +60,9 @@ def _sentences(audit: Audit, finding: Finding) -> list[str]:
         *(["A claimed bound is violated."] if Verdict.VIOLATED in claims else []),
         _SENTENCES[worst_verdict(finding)],
         *(f"Disagreement: {line}." for line in audit.disagreements),
-        *_violated_elsewhere(finding),
+        *_describe_other_violation(finding),
         f"Exact: ε {_least(finding.exact)} {' and '.join(_describe_pair(finding.pair))}.",
-        *_with_weights(finding.weighted),
+        *_describe_weighted_votes(finding.weighted),
     ]
     if finding.sampled.event is None:
         return [
@@ -96,11 +96,11 @@ def _sampled(sampled: Sampled) -> str:
     )
 
 
-def _violated_elsewhere(finding: Finding) -> list[str]:
-    """Return [a sentence] on a violated bound that was computed from other votes than those of `finding.pair`.
+def _describe_other_violation(finding: Finding) -> list[str]:
+    """Return [a sentence] on the most violated bound that was computed from other votes than `finding.pair`.
 
-    `finding.pair` contains the votes with the largest ε found. Of several violated bounds, the most violated one is
-    reported. Worst-case bounds are left out, since they do not depend on votes. If no bound remains, the result is [].
+    The result is [] if no bound of this kind is violated. Worst-case bounds are not considered, because they do not
+    depend on votes.
     """
     elsewhere = [
         stated
@@ -119,10 +119,10 @@ def _violated_elsewhere(finding: Finding) -> list[str]:
     ]
 
 
-def _with_weights(finding: Finding | None) -> list[str]:
-    """Return [a sentence] on votes with weights: the audited ε and the smallest stated ε in `finding`.
+def _describe_weighted_votes(finding: Finding | None) -> list[str]:
+    """Return [a sentence] with the audited ε and the smallest stated ε for votes with weights.
 
-    The result is [] if `finding` is None.
+    `finding` is the result of the audit of votes with weights. If it is None, the result is [].
     """
     if finding is None:
         return []

@@ -1,7 +1,8 @@
 """Checks that a mechanism fulfils the contract of `mechanisms.base.Mechanism`, for authors of mechanisms.
 
-Labels, probabilities and bounds are checked on four matrices of votes. An audit then compares released labels with the
-stated probabilities, and both with the bounds. Passing all checks is no proof of privacy.
+Labels, probabilities and bounds are checked on four matrices of votes. Then an audit tests whether released labels
+follow the stated probabilities, and whether any stated bound is below the audited ε. Passing all checks is no proof of
+privacy.
 """
 
 import math
@@ -41,7 +42,7 @@ class Check:
     ----------
     what : the property that was checked
     kept : True if the mechanism has the property, False if not, None if the check does not apply
-    seen : the evidence, or the fault
+    seen : explanation of the result, such as the fault if `kept` is False
     """
 
     what: str
@@ -180,12 +181,12 @@ class Conformance(AuditSetting):
         return True, "drawn from the operating system's entropy, and bounded"
 
     def _plurality_fault(self, name: str, votes: Votes, source: Source) -> str | None:
-        """Return a message if labels equal the plurality too often or too rarely with noise from `source`, else None.
+        """Return a message if labels drawn with `source` equal the plurality too often or too rarely, else None.
 
-        The number of labels that equal the plurality is compared with the number expected from the probabilities that
-        the mechanism states. The result is None if the mechanism states no probabilities, or if its queries depend on
-        each other. `source` draws noise from the operating system's entropy, and `name` is the name of the votes in the
-        message.
+        The labels come from several releases of `votes` with noise from the operating system's entropy (`source`). The
+        number of labels that equal the plurality is compared with the number expected from the mechanism's stated
+        probabilities. If the mechanism states none, or if its queries depend on each other, the result is None. `name`
+        is the name of `votes` in the message.
         """
         log_p = self.mechanism.log_outcome_probabilities(votes) if self.mechanism.independent_queries else None
         if log_p is None:

@@ -1,7 +1,8 @@
-"""Lower bounds on ε from the outcome distributions P on a data set D and Q on its neighbour D′, or from counts.
+"""Lower bounds on ε, from probabilities or from counts of outcomes on a data set D and on its neighbour D′.
 
-The hockey-stick divergence δ(ε) = Σ_j (P_j − e^ε Q_j)⁺ is the least δ with P(E) ≤ e^ε Q(E) + δ for every event E
-(Balle & Wang 2018, Theorem 5). Every ε is rounded towards 0, so that it remains a lower bound.
+P and Q are the distributions of outcomes on D and on D′. The hockey-stick divergence δ(ε) = Σ_j (P_j − e^ε Q_j)⁺ is the
+least δ with P(E) ≤ e^ε Q(E) + δ for every event E (Balle & Wang 2018, Theorem 5). Every ε is rounded towards 0, so that
+it remains a lower bound.
 
 Outcome j is given by `log_p` = ln P_j, `log_p_neighbour` = ln Q_j and `multiplicity`, the number of outcomes that have
 these probabilities.
@@ -33,9 +34,9 @@ _ROUNDING = 64 * _EPS
 def least_epsilon(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, delta: float) -> Array:
     """Return the least ε ≥ 0 with δ(ε) ≤ `delta` for each row of outcome distributions P and Q: (rows,).
 
-    The hockey-stick divergence δ(ε) = Σ_j (P_j − e^ε Q_j)⁺ is the largest Σ_{j≤k} (P_j − e^ε Q_j) over k, with outcomes
-    in descending order of P_j / Q_j. So the least ε is the largest ln((Σ_{j≤k} P_j − δ) / Σ_{j≤k} Q_j) over k. It is ∞
-    if outcomes that are impossible under Q have a probability above δ under P.
+    δ(ε) = Σ_j (P_j − e^ε Q_j)⁺ is the hockey-stick divergence. Let the outcomes be sorted by P_j / Q_j, largest first.
+    Then the least ε is the largest ln((Σ_{j≤k} P_j − `delta`) / Σ_{j≤k} Q_j) over k. It is ∞ if outcomes that are
+    impossible under Q have a probability above `delta` under P.
 
     Parameters
     ----------
@@ -65,10 +66,10 @@ def measurable_epsilon(
 
 
 def _nested_events(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
-    """Return ln of the total probability of the k outcomes with the largest P/Q, for each k, on D and on D′.
+    """Return the log-probabilities of nested events on D and on D′: two arrays (rows, outcomes).
 
-    P (`log_p`, on D) and Q (`log_p_neighbour`, on D′) are probabilities of an outcome. Both arrays are (rows,
-    outcomes). Probabilities are rounded down on D and up on D′.
+    Event k of a row consists of the k entries with the largest P/Q, where P and Q are the probabilities of an entry on
+    D and on D′. Probabilities are rounded down on D and up on D′. The arguments are those of `least_epsilon`.
     """
     lower, upper = _bound_log_probabilities(log_p, log_p_neighbour, multiplicity)
     with np.errstate(invalid="ignore"):
@@ -79,10 +80,10 @@ def _nested_events(log_p: Array, log_p_neighbour: Array, multiplicity: Integers)
 
 
 def _bound_log_probabilities(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
-    """Return ln P, rounded down, and ln Q, rounded up, for each entry of the arrays.
+    """Return lower bounds on ln P and upper bounds on ln Q for the entries of the arrays, despite rounding errors.
 
-    An entry stands for `multiplicity` equally likely outcomes. P and Q are the total probabilities of these outcomes on
-    a data set D and on its neighbour D′. A single outcome has the log-probabilities `log_p` and `log_p_neighbour`.
+    P and Q are the probabilities of an entry on a data set D and on its neighbour D′. An entry stands for
+    `multiplicity` outcomes, each with the log-probabilities `log_p` on D and `log_p_neighbour` on D′.
     """
     with np.errstate(divide="ignore"):
         times = np.log(multiplicity)
@@ -92,9 +93,10 @@ def _bound_log_probabilities(log_p: Array, log_p_neighbour: Array, multiplicity:
 
 
 def _largest_epsilon(likely: Array, rare: Array, delta: float) -> Array:
-    """Return the largest ln((P − `delta`)/Q) of several events, or 0 if it is negative: (…,).
+    """Return the largest ln((P − `delta`)/Q) over the events of each row, at least 0.
 
-    `likely` and `rare` (…, events) are ln P and ln Q of each event.
+    P and Q are the probabilities of an event on D and on D′. `likely` is ln P and `rare` is ln Q, with the events on
+    the last axis.
     """
     exceeds = likely > math.log(delta)
     margin = log1mexp(np.where(exceeds, math.log(delta) - likely, -np.inf))
@@ -108,7 +110,7 @@ def compose_event(likely: float, rare: float, queries: int, delta: float) -> flo
     """Return a lower bound on the ε of `queries` independent queries at `delta`, from the probabilities of an event.
 
     In each query, the event has a probability of at least `likely` on one data set and at most `rare` on its neighbour.
-    The number of queries with the event is binomial on both data sets, so the best test compares it with a threshold.
+    The bound comes from the best test of the form "the event occurs in at least k queries".
     """
     from scipy.special import gammaln, xlogy
 
@@ -122,16 +124,13 @@ def compose_event(likely: float, rare: float, queries: int, delta: float) -> flo
 
 
 def compose(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, queries: int, delta: float) -> float:
-    """Return a lower bound on the ε for which T = `queries` independent queries are (ε, δ)-DP.
+    """Return a lower bound on the ε for which `queries` independent queries are (ε, `delta`)-DP.
 
     `log_p` and `log_p_neighbour` (outcomes,) are ln P and ln Q of the outcomes of one query on two neighbouring data
     sets. Each entry stands for `multiplicity` equally likely outcomes.
 
-    The privacy losses ln P/Q of the T queries add up (Sommer, Meiser, Mohammadi 2019, Theorem 1). Each loss is rounded
-    at random to one of the two nearest points of a grid of step h, so that its mean is unchanged. So the T rounding
-    errors are independent, have mean 0 and lie in intervals of length h. By Hoeffding's inequality, their sum is above
-    η = h √(T ln(1/δ₀)/2) with probability at most δ₀. So δ(ε) ≥ δ_grid(ε + η) − δ₀, with δ_grid the divergence of the
-    rounded losses.
+    The bound is computed from the distribution of the total privacy loss, the sum of ln P/Q over the queries (Sommer,
+    Meiser, Mohammadi 2019, Theorem 1). Losses are rounded to a grid, and the bound allows for the rounding errors.
     """
     single = float(least_epsilon(log_p[None], log_p_neighbour[None], multiplicity[None], delta)[0])
     if queries == 1 or math.isinf(single):
@@ -162,16 +161,20 @@ def _bound_sum(loss: Array, probability: Array, queries: int, log_probability: f
 
 
 def _on_grid(loss: Array, probability: Array, queries: int, delta: float, p_infinite: float) -> float:
-    """Return a lower bound on the ε of `queries` queries at `delta`, from their total privacy loss, rounded to a grid.
+    """Return a lower bound on the ε of `queries` queries at `delta`, from the distribution of their total privacy loss.
 
-    `loss` and `probability` (losses,) are the finite losses of one query and their probabilities on D. `p_infinite` is
-    the probability on D that the loss of at least one query is infinite.
+    The privacy loss of each query is rounded to a grid, and the bound allows for the rounding errors. `loss` and
+    `probability` (losses,) are the finite losses of one query and their probabilities on D. `p_infinite` is the
+    probability on D that the loss of at least one query is infinite.
     """
     given_up = _GIVEN_UP * delta
     high = _bound_sum(loss, probability, queries, math.log(given_up))
     low = -_bound_sum(-loss, probability, queries, math.log(given_up))
     if high <= 0:
         return 0.0
+    # The rounding errors of the T queries are independent, have mean 0 and lie in intervals of length h, one cell. By
+    # Hoeffding's inequality, their sum is above η = h √(T ln(1/δ₀)/2) with probability at most δ₀ (`given_up`). So
+    # δ(ε) ≥ δ_grid(ε + η) − δ₀, with δ_grid the divergence of the rounded losses. `off` is η in cells.
     off = min(math.sqrt(queries * math.log(1 / given_up) / 2), queries)
     spare = math.ceil(off) + 2
     width = max(high - low, 1e-9 * high) / (_CELLS - 2 * spare)
@@ -237,18 +240,18 @@ def upper_limit(successes: float, runs: float, alpha: float | Array) -> Array:
 class Rates:
     """Counts of an event in runs on a data set D and on its neighbour D′, which bound ε and μ from below.
 
-    The event has unknown probabilities: P on D, and Q on D′. To bound them jointly, each possible pair of values (P, Q)
-    is tested. The count on D has a z-score under P, and the count on D′ has a z-score under Q. The pair is excluded if
-    the sum of the two z-scores, with weights √w and √(1 − w), is too large (Stouffer et al. 1949). In addition, P and Q
-    are bounded separately (Clopper & Pearson 1934). These separate bounds use a small part of the failure probability
-    1 − `confidence`. Proof: docs/explanation/proofs-systems.md, "Two probabilities bounded together".
+    The unknown probabilities of the event are P on D and Q on D′. Both are bounded together: a pair of values (P, Q) is
+    excluded if the two counts are too unlikely for it. The test uses a weighted sum of the z-scores of both counts
+    (Stouffer et al. 1949). P and Q are also bounded separately (Clopper & Pearson 1934). Proof:
+    docs/explanation/proofs-systems.md, "Two probabilities bounded together".
 
     Parameters
     ----------
     positives, false_positives : number of runs with the event on D, and on D′
     runs : number of runs on each of D and D′
     confidence : probability with which a bound on ε or μ holds
-    weight : w, chosen before counting by the function `weight`
+    weight : weight of the count on D, between 0 and 1. The function `weight` returns it; it must be chosen before
+        counting
     """
 
     positives: float
@@ -269,10 +272,9 @@ class Rates:
 
         P and Q are the event's probabilities on D and on D′.
 
-        If `rate` < 1, the mechanism subsamples. D contains one record more than D′. Each run on D uses this record with
-        probability `rate`. The result is the μ of a mechanism that always uses the record. For this, P is replaced by
-        P₁, the event's probability in runs on D that use the record. P₁ follows from P = rate·P₁ + (1 − rate)·Q. The
-        bound is ∞ if P₁ would be 1 or more.
+        For a subsampled mechanism, `rate` is the sampling rate of a record that is in D but not in D′, and the bound is
+        on μ of the mechanism without subsampling. P is then replaced by P₁, the event's probability if the record is
+        sampled, which follows from P = rate·P₁ + (1 − rate)·Q.
         """
         from scipy.special import ndtri
 
@@ -294,10 +296,10 @@ class Rates:
         return np.array(likely), np.array(rare)
 
     def _corners(self) -> tuple[Array, Array]:
-        """Return pairs of bounds on the event's probabilities: lower ones on P (on D) and upper ones on Q (on D′).
+        """Return lower bounds on P and upper bounds on Q, the event's probabilities on D and on D′.
 
-        Both arrays are (pairs,). With probability `confidence`, both bounds of some pair are true. This pair is
-        unknown, but the smallest of the ε lower bounds from all pairs is a valid lower bound.
+        Both arrays are (bounds,). With probability `confidence`, the two bounds with the same index are both true for
+        at least one index. So the smallest ε over all indices is a valid lower bound.
         """
         from scipy.special import ndtr, ndtri
 
@@ -340,10 +342,11 @@ def expected_bounds(likely: Array, rare: Array, runs: float, confidence: float) 
 
 
 def expected_nested(likely: Array, rare: Array, runs: float, confidence: float) -> tuple[Array, Array]:
-    """Predict the bounds of `Rates.bound_nested` for two events, one of which contains the other.
+    """Predict the bounds of `Rates.bound_nested` for two events; the second event contains the first.
 
-    `likely` and `rare` (2,) are the probabilities of the events on D and on D′. `runs` is the number of runs on each,
-    and `confidence` the confidence level. Returns lower bounds on `likely` and upper bounds on `rare`, (2,) each.
+    `likely` and `rare` (2,) are the true probabilities of the two events on D and on D′. The events are counted in
+    `runs` runs on each data set, and all bounds hold together with probability `confidence`. Return lower bounds (2,)
+    for D and upper bounds (2,) for D′.
     """
     from scipy.special import ndtri
 
@@ -355,17 +358,16 @@ def expected_nested(likely: Array, rare: Array, runs: float, confidence: float) 
 def compose_nested(likely: Array, rare: Array, queries: int, delta: float) -> float:
     """Return a lower bound on the ε of `queries` independent queries at `delta`, from two nested events of each query.
 
-    The result is the ε of a mechanism with three outcomes: the smaller event, the rest of the larger event, and all
-    else. In this mechanism, the events have the probabilities `likely` on D and `rare` on D′. Tests on the release
-    distinguish D and D′ at least as well as tests on the outcome of this mechanism. So the mechanism is a
-    postprocessing of the release, also under composition (Blackwell 1951; Dong, Roth, Su 2022, Theorem 2.10), and its ε
-    is a lower bound on the ε of the release. If one event alone gives a larger bound (`compose_event`), this bound is
-    returned.
+    The two events divide the outcomes of a query into three groups: the smaller event, the rest of the larger event,
+    and all other outcomes. The bound is the ε of a mechanism that releases only the group, with event probabilities
+    `likely` on D and `rare` on D′. Tests of its outcome distinguish D and D′ at most as well as tests of the original
+    outcomes, also under composition (Blackwell 1951; Dong, Roth, Su 2022, Theorem 2.10). If one event alone gives a
+    larger bound (`compose_event`), the larger bound is returned.
 
     Parameters
     ----------
-    likely : (2,) lower bounds on the probabilities P of the smaller and of the larger event on D
-    rare : (2,) upper bounds on the probabilities Q of the smaller and of the larger event on D′
+    likely : (2,) lower bounds on the probabilities of the smaller and of the larger event on D
+    rare : (2,) upper bounds on the probabilities of the smaller and of the larger event on D′
     """
     alone = max(compose_event(float(p), float(q), queries, delta) for p, q in zip(likely, rare, strict=True))
     p, q = (np.diff([0.0, *each, 1.0]) for each in (likely, rare))

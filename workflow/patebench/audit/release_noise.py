@@ -1,10 +1,8 @@
 """Audits of the noise of release mode, which is discrete and drawn from the operating system's entropy.
 
-Releases in release mode are compared with seeded releases. The noise of seeded releases has the same discrete
-distribution, but it is drawn with random numbers from a seed and by other code: Laplace noise from geometric variables,
-and Gaussian noise by the inverse distribution function. Noise from the operating system cannot be reproduced, so it is
-only tested for agreement with seeded noise. The ε lower bound comes from events in seeded releases, so that the same
-command gives the same audit.
+This noise cannot be reproduced. It is therefore only compared with seeded noise, which has the same distribution but is
+drawn by other code. The ε lower bound is computed from releases with seeded discrete noise, so that the same command
+gives the same audit.
 """
 
 import math
@@ -114,8 +112,8 @@ class ReleaseNoiseAudit(AuditSetting):
         Parameters
         ----------
         pair : the audited pair of data sets D and D′
-        shapes : (histograms, classes) vote counts. The test for repeated noise uses the counts that `_least_certain`
-            selects from these rows and the counts on D
+        shapes : (histograms, classes) further vote counts. Of these and the counts on D, those on which repeated noise
+            is easiest to detect are tested for repeated noise
         agreements : votes on which teachers agree or tie, each tested in separate releases
         """
         shifted = relabel([pair])
@@ -139,10 +137,11 @@ class ReleaseNoiseAudit(AuditSetting):
         return agreement.disagreements(tallies)
 
     def _compare_agreement(self, votes: Agreement, labels: int, stream: str) -> list[TwoTallies]:
-        """Return tests that compare labels with noise from the operating system and labels with seeded noise.
+        """Return tests that labels are equally frequent with noise from the operating system and with seeded noise.
 
-        The labels are drawn on `votes`, on which teachers agree or tie, under several cyclic shifts of the classes.
-        `labels` is the approximate number of labels with noise from the operating system.
+        The labels are drawn on `votes`, on which teachers agree or tie, under several cyclic shifts of the classes. The
+        number `labels` says approximately how many are drawn with noise from the operating system. `stream` is the name
+        of the random stream of the seeded noise.
         """
         shifts = class_shifts(len(votes.counts))
         shifted, labels = [np.roll(votes.counts, shift) for shift in shifts], -(-labels // len(shifts)) * len(shifts)
@@ -158,16 +157,16 @@ class ReleaseNoiseAudit(AuditSetting):
     ) -> list[str]:
         """Return [a message] if releases with noise from the operating system differ from seeded ones, else [].
 
-        This method is for mechanisms whose queries depend on each other. Each release repeats one query a few times.
-        Tests compare how often each label occurs at each position, how often all, some or no queries are answered, and
-        how often an answer equals the first one.
+        This method is for mechanisms whose queries depend on each other. Each release answers the same query a few
+        times. Three kinds of frequencies are compared: of each label at each position of a release; of releases in
+        which all, some or no queries are answered; and of answers that equal the first answer of their release.
 
         Parameters
         ----------
         pairs : number of queries → the audited pair
-        shapes : (histograms, classes) vote counts; only the row that `_least_certain` selects is tested
-        agreements : votes on which teachers agree or tie, each followed by a neighbour (see `Search.agreements`). The
-            neighbours are not tested
+        shapes : (histograms, classes) vote counts; only the row on which repeated noise is easiest to detect is tested
+        agreements : result of `Search.agreements`: votes on which teachers agree or tie, alternating with neighbours of
+            these votes. The neighbours are not tested
         """
         tallies: list[TwoTallies] = []
         for queries in sorted({min(T, _TRANSCRIPT) for T in pairs}):
@@ -204,9 +203,10 @@ class ReleaseNoiseAudit(AuditSetting):
             yield TwoTallies(where, *repeats, plain=False, names=names)
 
     def _compare_repeats(self, counts: NDArray[np.int64], one: Outcomes, two: Outcomes) -> Iterator[TwoTallies]:
-        """Yield tests that detect missing noise and repeated noise in two releases of one repeated query.
+        """Yield tests that detect missing noise and repeated noise in two releases of the same repeated query.
 
-        `one` and `two` (queries,) are their outcomes, with noise from the operating system. `counts` are the votes.
+        `counts` (classes,) are the vote counts of the query. `one` and `two` (queries,) are the outcomes of the two
+        releases, with noise from the operating system.
         """
         queries, classes = len(one), len(counts)
         seeded = DiscreteNoise(self.streams("distances"))
@@ -228,8 +228,8 @@ class ReleaseNoiseAudit(AuditSetting):
 
         Parameters
         ----------
-        queries : None if queries are independent: all labels of one release are compared. Otherwise, the number of
-            queries of one release: the first labels of several releases are compared
+        queries : None for mechanisms with independent queries. Otherwise, the number of queries in each of several
+            releases, of which only the first label is used
         """
         seeded = DiscreteNoise(self.streams(f"least certain/{queries}"))
 
@@ -242,11 +242,11 @@ class ReleaseNoiseAudit(AuditSetting):
         return shapes[int(np.argmin([float(seen @ seen) for seen in shown]))]
 
     def _compare_shifts(self, shifted: Sequence[Counts], seen: Outcomes, reference: Outcomes) -> list[TwoTallies]:
-        """Return tests of outcomes with noise of the operating system (`seen`) against seeded noise (`reference`).
+        """Return tests of outcomes with noise from the operating system (`seen`) against seeded noise (`reference`).
 
-        `shifted` contains the same vote counts under several cyclic shifts of the classes. `seen` and `reference` are
-        (rounds, shifts); column i contains outcomes on `shifted[i]`. There is one test per shift, and a last test of
-        all shifts together, with the classes shifted back.
+        `shifted` contains the same vote counts under several cyclic shifts of the classes. Column i of `seen` and of
+        `reference` contains outcomes on `shifted[i]`. There is one test per shift, and a last test of all shifts
+        together, with the classes shifted back.
         """
         classes = len(shifted[0])
         tallies = [
@@ -260,7 +260,11 @@ class ReleaseNoiseAudit(AuditSetting):
         return [*tallies, TwoTallies(f"{tallies[0].where}, classes renamed", *original)]
 
     def _labels(self, pair: Pair) -> int:
-        """Return the limited number of labels to draw on `pair` with noise from the operating system, which is slow."""
+        """Return the number of labels to draw on `pair` with noise from the operating system.
+
+        The number is smaller if a label needs many random numbers, because noise from the operating system is slow to
+        draw.
+        """
         source = DiscreteNoise(self.streams("discrete numbers"))
         self._in_turn([pair.counts], source, _AT_LEAST)
         return min(_NUMBERS * _AT_LEAST // max(1, source.drawn[0]), _AT_MOST)

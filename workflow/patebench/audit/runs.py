@@ -55,9 +55,10 @@ class AuditSetting:
         return self.mechanism.release(votes, source).astype(np.int64) % (votes.classes + 1)
 
     def blocks(self, votes: Callable[[int], Votes], source: Source, labels: int) -> Iterator[Outcomes]:
-        """Yield the outcomes (queries,) of successive releases, which have `labels` labels in total.
+        """Yield the outcomes (queries,) of successive releases, until `labels` queries are answered in total.
 
-        A release has at most `BLOCK` labels. `votes(T)` returns the votes on T queries.
+        A release answers at most `BLOCK` queries. `votes(T)` returns the votes on T queries, and `source` draws the
+        noise.
         """
         for start in range(0, labels, BLOCK):
             yield self.outcomes(votes(min(BLOCK, labels - start)), source)
@@ -77,9 +78,10 @@ class AuditSetting:
         return np.stack([self.outcomes(votes, source) for _ in range(runs)])
 
     def stated_epsilon(self, pair: Pair, queries: int) -> float:
-        """Return the ε of `queries` independent queries, rounded down, from the mechanism's stated probabilities.
+        """Return the ε of `queries` independent queries with the votes of `pair`, rounded down.
 
-        All queries have the votes of `pair`. If the mechanism states no probabilities, those in `pair` are used.
+        The ε is computed from the mechanism's method `outcome_probabilities`. If this method returns None, the
+        probabilities stored in `pair` are used.
         """
         here, there = (self.mechanism.outcome_probabilities(votes) for votes in pair.votes(1))
         if here is None or there is None:
@@ -98,11 +100,11 @@ class AuditSetting:
 
         Parameters
         ----------
-        labels : number of outcomes on each of D and D′ that will be drawn to count the event
+        labels : number of outcomes that will be drawn on each of D and D′ to count the event
         pair : the data sets D and D′
         likely, rare : estimated probabilities P and Q of the outcomes
-        times : number of independent queries for which ε is bounded
-        view : field `view` of the returned event
+        times : number of independent queries whose ε the event will bound
+        view : number of the observed quantity, such as the label of the first query; see `Event`
         """
         order = _by_ratio(likely, rare)
         low, high = likely.low(order), rare.high(order)
@@ -116,12 +118,12 @@ class AuditSetting:
     def choose_nested_events(
         self, labels: int, pair: Pair, likely: "Known", rare: "Known", times: int
     ) -> Iterator["Event"]:
-        """Yield one event together with a wider event (`Event.wider`), or nothing for fewer than three outcomes.
+        """Yield one `Event`, whose field `wider` contains a second, larger event.
 
-        The outcomes are sorted by P/Q, the ratio of their probabilities on D (`likely`) and on D′ (`rare`). They are
-        split into three groups whose probabilities differ most between D and D′ (`triangular_discrimination`). The
-        event is the first group, the wider event the first two. `compose_nested` bounds ε from both events. Parameters
-        are as in `choose_event`.
+        Nothing is yielded for fewer than three outcomes. The outcomes are sorted by P/Q, the ratio of their estimated
+        probabilities on D (`likely`) and on D′ (`rare`), and divided into three groups. The division is the one for
+        which the probabilities of the groups differ most between D and D′ (`triangular_discrimination`). The event is
+        the first group, and the larger event is the first two groups. The arguments are those of `choose_event`.
         """
         order = _by_ratio(likely, rare)
         p, q = likely.low(order), rare.high(order)
@@ -186,14 +188,13 @@ class Event:
     ----------
     pair : the data sets D and D′
     outcomes : the outcomes in the set
-    times : number of independent queries for which ε is bounded, each with the same event probabilities; 1 if the event
-        is about a whole release
+    times : number of independent queries whose ε the event bounds; 1 if the event is about a whole release
     weight : weight of the count on D, see `estimates.Rates`
-    predicted : (expected ε lower bound, P − Q), where P and Q are the event's probabilities on D and D′
-    view : 0, except in releases of T > 1 queries that depend on each other. There, `view` selects the observed
-        quantity: the label of query `view` if `view` < T, the number of answered queries if it is T, and an integer
-        that encodes all labels if it is T + 1
-    wider : outcomes of a second event that contains the first, or None
+    predicted : two numbers: the expected ε lower bound, and the difference of the event's probabilities on D and D′
+    view : number of the observed quantity, if queries depend on each other and a release has T queries: 0 to T − 1 for
+        the label of this query, T for the number of answered queries, T + 1 for an integer that encodes all labels.
+        Otherwise 0
+    wider : outcomes of a second event that contains this one, or None
     """
 
     pair: Pair
@@ -226,8 +227,8 @@ class Sampled:
     Parameters
     ----------
     rates : counts of the event; zeros if `event` is None
-    event : the event. It is None, and nothing is counted, if two different random generators gave the same noise. Such
-        noise can be subtracted, so ε is ∞
+    event : the event. None if two different random generators gave the same noise: this noise can be subtracted, so ε
+        is ∞ without counting an event
     wider : counts of a second event that contains the first, if there is one
     """
 
@@ -263,11 +264,11 @@ class Sampled:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """Estimated probability of each outcome on one of two neighbouring data sets D and D′.
+    """Estimated probability of each outcome on one data set.
 
-    For the choice of an event, its probability on D is reduced by its standard error (`low`), and its probability on D′
-    is increased by its standard error (`high`). Otherwise the choice would favour events that occurred too often on D
-    by chance.
+    The methods `low` and `high` return the probabilities of sets of outcomes, reduced or increased by an error. Audits
+    choose an event by `low` on a data set D and by `high` on its neighbour D′, so that they do not favour events that
+    occurred too often on D by chance.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Sampled audits: ε lower bounds from counts of an event in releases on a data set D and on its neighbour D′.
 
-A tenth of the runs chooses the pair of data sets, which of them is D, and the event. The other runs count the event, so
-that the choice costs no confidence. Stated probabilities help to choose the event if they agree with the runs, but the
-lower bound depends only on outcomes of `release`.
+A tenth of the runs chooses the pair of data sets, which of them is D, and the event. Only the other runs count the
+event, so the lower bound holds with the full confidence. Stated probabilities help to choose the event if outcomes
+agree with them, but the lower bound depends only on outcomes of `release`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -118,10 +118,10 @@ class SampledAudit(AuditSetting):
     def _audit_independent(
         self, pairs: Sequence[Pair], queries: Sequence[int], shapes: Counts
     ) -> tuple[dict[int, Sampled], list[Tally]]:
-        """Return the result from runs for each number of queries, and tests of the stated outcome probabilities.
+        """Return a sampled audit for each number of queries, and tests of the mechanism's stated outcome probabilities.
 
-        The mechanism must answer queries independently. The tests compare the stated probabilities with frequencies in
-        runs on the votes of `pairs` and on the vote counts `shapes` (histograms, classes).
+        The mechanism must answer queries independently. The tests compare the stated probabilities with frequencies of
+        outcomes on the votes of `pairs` and on the vote counts `shapes` (histograms, classes).
         """
         shifted = list(pairs) if self._local else relabel(pairs)
         # Many queries of one release are equivalent to many releases.
@@ -147,16 +147,20 @@ class SampledAudit(AuditSetting):
         return largest, tallies
 
     def _queries_per_run(self, votes: Votes) -> int:
-        """Return the number of queries of one run, fewer if a release of `votes` draws many random numbers."""
+        """Return the number of queries that one run answers: 10, or fewer if a query needs many random numbers.
+
+        The random numbers are counted in a release of `votes`.
+        """
         source = CountingGenerator(self.streams("numbers"))
         self.outcomes(votes, source)
         return max(1, min(_QUERIES_PER_RUN, _NUMBERS_PER_RUN * _SHORT // max(1, *source.drawn)))
 
     def _estimate_outcomes(self, pair: Pair, side: int, stream: str, labels: int, tallies: list[Tally]) -> Known:
-        """Return the outcome probabilities on D (`side` 0) or D′ (1) of `pair`, and append a test to `tallies`.
+        """Return the outcome probabilities on D (`side` 0) or D′ (1) of `pair`.
 
-        The test is of the probabilities that the mechanism states. If these are missing or fail the test, the
-        frequencies in `labels` labels from the random stream `stream` are returned instead.
+        The probabilities that the mechanism states are tested on `labels` labels, drawn from the random stream
+        `stream`. This test is appended to `tallies`. If the stated probabilities pass, they are returned. Otherwise, or
+        if none are stated, the frequencies of the labels are returned.
         """
         seen = self.count(lambda T: pair.votes(T)[side], self.streams(stream), labels)
         if self._local:
@@ -200,9 +204,10 @@ class SampledAudit(AuditSetting):
         return seen
 
     def _tally_shapes(self, shapes: Counts) -> Iterator[Tally]:
-        """Yield one test of outcomes against stated probabilities per row of `shapes` (histograms, classes).
+        """Yield one test for each row of `shapes` (histograms, classes), which contains vote counts.
 
-        The outcomes are those of one release that answers queries with the vote counts of all rows in turn.
+        All tests use the outcomes of one release, whose queries cycle through the rows. A test compares the outcomes
+        for one row with the probabilities that the mechanism states for these votes.
         """
         votes = votes_in_turn(shapes, len(shapes) * _IN_TURN)
         stated = self.mechanism.outcome_probabilities(votes.at(slice(0, len(shapes))))
@@ -237,9 +242,10 @@ class SampledAudit(AuditSetting):
         yield Tally(f"{on_counts(votes.counts)}, classes renamed", seen, chances, names=GROUPS)
 
     def _tally_short(self, pairs: Sequence[Pair]) -> Iterator[Tally]:
-        """Yield one test for each query of short releases on D and D′ of each pair, against stated probabilities.
+        """Yield tests of short releases on D and on D′ of each pair, one test per query of a release.
 
-        Short releases reveal faults that affect only the first answers.
+        A test compares the outcomes of one query in many releases with the stated probabilities. Short releases reveal
+        faults that affect only the first answers.
         """
         if self._local:
             return
@@ -251,7 +257,10 @@ class SampledAudit(AuditSetting):
                 yield from self._tally_positions(_on_side(pair, side), votes, stream, runs)
 
     def _tally_positions(self, where: str, votes: Votes, stream: str, runs: int) -> Iterator[Tally]:
-        """Yield one test per query of `votes`: compare its outcomes in `runs` releases with stated probabilities."""
+        """Yield one test per query of `votes`: compare outcomes in `runs` releases with the stated probabilities.
+
+        `where` describes the votes in messages.
+        """
         stated = self.mechanism.outcome_probabilities(votes)
         if stated is None:
             return
@@ -263,10 +272,10 @@ class SampledAudit(AuditSetting):
     # Queries that depend on each other.
 
     def _audit_dependent(self, pairs: Sequence[Pair], queries: int) -> Sampled:
-        """Return the result from runs for `queries` queries that depend on each other.
+        """Return the sampled audit of `queries` queries that depend on each other.
 
-        A run is one release, in which an event occurs or not. The release has `queries` queries, but at most
-        `_TRANSCRIPT`.
+        In each run, one release is drawn, in which an event occurs or not. To save time, a release has at most 8
+        queries.
         """
         runs, length = max(200, self.runs // _SHARE), min(queries, _TRANSCRIPT)
         runs_per_pair, count = max(1, runs // 2 // len(pairs)), runs - runs // 2
@@ -288,11 +297,11 @@ class SampledAudit(AuditSetting):
         return Sampled(queries, self.delta, rates, best.pair, best)
 
     def _draw(self, pair: Pair, stream: str, runs: int, length: int) -> list[list[Outcomes]]:
-        """Draw `runs` releases of `length` queries on D and on D′ of `pair`; return the observed values of each one.
+        """Draw `runs` releases of `length` queries on each of D and D′ of `pair`, and return the observed quantities.
 
-        The values of a release are the label of each query, the number of answered queries, and a number that encodes
-        all labels. If `length` is 1, the only value is the label. For each of D and D′, there is one array (runs,) per
-        value.
+        The result has one list for D and one for D′. Each list has one array (runs,) per quantity: the label of each
+        query, the number of answered queries, and a number that encodes all labels. If `length` is 1, the only quantity
+        is the label.
         """
         return [
             _views(self.transcripts(votes, self.streams(f"{stream}/{side}"), runs), len(pair.counts))
@@ -311,7 +320,7 @@ class SampledAudit(AuditSetting):
 
 
 def query_factor(runs: int, queries: int) -> int:
-    """Return the factor by which an audit with many runs draws more labels to count its event, for tighter bounds.
+    """Return the factor by which an audit multiplies the number of labels in which it counts its event.
 
     The factor is 1 for few `runs`, and rises with `runs` up to a maximum. The maximum is larger if the audit bounds the
     ε of one query than if it bounds the ε of several `queries`.
@@ -327,8 +336,8 @@ def max_labels(runs: int) -> int:
 def agree_by_chance(one: Outcomes, two: Outcomes, classes: int, only_answers: bool = False) -> bool:
     """Return True if two releases have equal outcomes no more often than releases with independent noise.
 
-    `one` and `two` (queries,) are their outcomes. If `only_answers` is True, only queries answered in both are
-    compared.
+    `one` and `two` (queries,) are the outcomes of the two releases. If `only_answers` is True, only queries that are
+    answered in both releases are compared.
     """
     if only_answers:  # unanswered queries are public and the same in both releases
         asked = (one < classes) & (two < classes)
@@ -363,10 +372,11 @@ def _difference(likely: Known, rare: Known) -> float:
 
 
 def _views(outcomes: Outcomes, classes: int) -> list[Outcomes]:
-    """Return the observed values of releases by which an event can be defined, as a list of arrays (releases,).
+    """Return the observed quantities of releases, one array (releases,) per quantity.
 
-    `outcomes` are (releases, queries). For several queries, the values of a release are the label of each query, the
-    number of answers, and a number that encodes all labels. For one query, the only value is its label.
+    `outcomes` (releases, queries) are the outcomes of the queries. The quantities are the label of each query, the
+    number of answered queries, and a number that encodes all labels. If releases have only one query, the only quantity
+    is the label.
     """
     if outcomes.shape[1] == 1:
         return [outcomes[:, 0]]

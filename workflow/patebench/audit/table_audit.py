@@ -1,16 +1,17 @@
 """Audits of mechanisms that release one table of noisy counts and count few votes of each teacher.
 
-D and D′ differ in the votes of one teacher: the teacher votes for other classes on several queries, abstains, or votes
-on more queries than the mechanism counts. The event of the audit depends on one number per table, a weighted sum of the
-noisy counts. The weight of a cell is its true count on D minus its true count on D′.
+The data sets D and D′ differ in the votes of one teacher. On D′, this teacher votes for other classes or abstains. In
+some pairs of data sets, the teacher votes on more queries than the mechanism counts. The event of an audit depends on
+one number per table, a weighted sum of the noisy counts. The weight of a cell is its true count on D minus its true
+count on D′.
 
-Votes with weights have other bounds, so they are audited separately. Such a vote is a vector with one weight per query,
-which is added to the counts of one label. On D′, one teacher's vectors are negated, moved to another label, or left
-out. In some pairs, the vectors are longer than the mechanism allows. If a vector moves to another label, D and D′
-differ in a label only. This pair is also used to test ε under label differential privacy.
+Votes with weights are audited separately, because mechanisms state other bounds for them. A vote is then a vector with
+one weight per query, which is added to the counts of one label. On D′, one teacher's vectors are negated, moved to
+another label, or left out. Some vectors are longer than the mechanism allows. Pairs with a moved vector also serve to
+test ε under label differential privacy.
 
-In addition, residuals (released minus true counts) must have the stated noise distribution and be independent between
-cells and between releases.
+Further tests examine residuals (released minus true counts). They must have the stated noise distribution and be
+independent between cells and between releases.
 """
 
 import math
@@ -135,9 +136,9 @@ def _weights(votes: Votes) -> NDArray[np.integer]:
 def table_pairs(teachers: int, classes: int, queries: int, k: int) -> list[VotePair]:
     """Return pairs of votes, on D and on D′, that differ in the votes of one teacher.
 
-    On D′, the teacher votes for other classes, votes on other queries, or abstains. The mechanism should count at most
-    `k` votes of each teacher. In some pairs, the teacher votes on every query, which reveals a mechanism that counts
-    more than `k` votes. The votes are on `queries` queries, but at most on `_QUERIES`.
+    On D′, this teacher votes for other classes than on D, votes on other queries, or abstains. The mechanism should
+    count at most `k` votes of each teacher. In some pairs, the teacher votes on every query, which reveals a mechanism
+    that counts more than `k` votes. There are `queries` queries, but at most `_QUERIES`.
     """
     size = min(queries, _QUERIES)
     m, abstaining, every, turn = min(k, size), np.full(size, ABSTAINED), np.zeros(size, dtype=np.int64), np.arange(size)
@@ -199,10 +200,10 @@ def _weighted(teachers: Sequence[Rows], queries: int, classes: int) -> Votes:
 
 
 def agreed_tables(teachers: int, classes: int, queries: int, k: int) -> list[VotePair]:
-    """Return pairs of equal votes D = D′, to test the noise alone.
+    """Return pairs of data sets D and D′ with the same votes, to test the noise alone.
 
-    In the first pair, all teachers vote for one class; in the second, two classes tie. There are at most `k` queries,
-    since the mechanism counts at most `k` votes of each teacher.
+    In the first pair, all teachers vote for one class. In the second, two classes tie. There are at most `k` queries,
+    so that the mechanism counts all votes.
     """
     agreed = np.zeros((teachers, min(k, queries)), dtype=np.int64)
     tied = agreed.copy()
@@ -215,9 +216,10 @@ def agreed_tables(teachers: int, classes: int, queries: int, k: int) -> list[Vot
 
 
 def least_epsilon(noise: Noise | IntegerNoise, difference: Table, delta: float) -> float:
-    """Return a lower bound on the ε at `delta` of a table of counts, each released with an independent draw of `noise`.
+    """Return a lower bound on the ε at `delta` of releasing a table of counts with independent `noise` on each count.
 
-    `difference` (queries, classes) are the true counts on D minus those on D′, integers unless the noise is Gaussian.
+    `difference` (queries, classes) is the table of true counts on D minus the table on D′. It must contain integers
+    unless the noise is Gaussian.
     """
     if noise.is_none:
         return math.inf if difference.any() else 0.0
@@ -252,8 +254,8 @@ class TableAudit(AuditSetting):
     def label_pairs(self, queries: int) -> list[VotePair]:
         """Return the pairs in `vote_pairs` that differ in labels only, to audit ε under label differential privacy.
 
-        The votes get the flag `labels_only`, so that the mechanism states ε for a changed label. The result is [] for
-        votes without weights, and if the mechanism states no ε under label differential privacy.
+        Their votes are marked as `labels_only`; for such votes, the mechanism states the ε of a changed label. The
+        result is [] for votes without weights, and if the mechanism states no ε under label differential privacy.
         """
         if not (self.weighted and self.mechanism.labels):
             return []
@@ -274,9 +276,9 @@ class TableAudit(AuditSetting):
         return agreed_tables(self.drawn_teachers, self.classes, drawn, int(self.mechanism.k))
 
     def _limit_queries(self, queries: int) -> int:
-        """Return the number of queries in the tables that the audit draws, at most `queries`.
+        """Return the number of queries in the tables that the audit draws: `queries` or fewer.
 
-        It is lower if each teacher adds a share of the noise, which is slow to draw.
+        There are fewer queries if each teacher adds a share of the noise, because all shares together are slow to draw.
         """
         return min(queries, max(1, _SHARES // self.shares))
 
@@ -299,16 +301,19 @@ class TableAudit(AuditSetting):
 
     @cached_property
     def noise(self) -> Noise | IntegerNoise:
-        """Return the distribution of the noise that, as the mechanism states, is added to each count.
+        """Return the noise distribution that the mechanism states for each count.
 
-        For votes with weights, noise in units of weights is nearly continuous, and it is taken as continuous.
+        For votes with weights, it is continuous, because the steps of the discrete noise are very small there.
         """
         if self.weighted:
             return self.mechanism.noise_of(self.drawn_teachers)
         return self.mechanism.exact_noise(self.drawn_teachers)
 
     def exact(self, pair: VotePair) -> float:
-        """Return a lower bound on the ε for the two data sets of `pair`, from the true counts and the stated noise."""
+        """Return a lower bound on the ε for the two data sets of `pair`, computed without runs.
+
+        The computation uses the true counts and the stated noise.
+        """
         return least_epsilon(self.noise, self._difference(pair), self.delta)
 
     def sampled(self, queries: int) -> Sampled:
@@ -333,9 +338,10 @@ class TableAudit(AuditSetting):
         return events[chosen].count(sides, self.confidence, queries, self.delta)
 
     def _distance(self, pair: VotePair, change: Table, runs: int, stream: str) -> float:
-        """Return the distance between the means of a weighted sum of released counts (see `_sums`) on D and on D′.
+        """Return how far apart the sums of `_sums` are on D and on D′ of `pair`, in standard deviations.
 
-        The unit is the standard deviation of the difference of two sums. `runs` tables are drawn on each of D and D′.
+        `change` (queries, classes) contains the weights of the sums. `runs` tables are drawn on each data set. The
+        result is the difference of the two means, divided by the standard deviation of the difference of two sums.
         """
         here, there = (self._sums(pair, side, change, runs, f"{stream}/{side}") for side in (0, 1))
         deviation = math.hypot(float(here.std()), float(there.std()))
@@ -344,8 +350,8 @@ class TableAudit(AuditSetting):
     def discrete(self, sampled: Sampled, queries: int) -> Sampled:
         """Audit the data sets D and D′ of `sampled` again, in runs with seeded discrete noise, and return the result.
 
-        The event is that a weighted sum of the released counts (see `_sums`) lies above the midpoint between its
-        expected value on D and that on D′.
+        The event is that a weighted sum of the released counts (see `_sums`) lies above a threshold. The threshold is
+        halfway between the expected sums on D and on D′.
         """
         event = sampled.event
         assert event is not None
@@ -414,9 +420,9 @@ class TableAudit(AuditSetting):
     def _changes(self, pair: VotePair) -> list[Table]:
         """Return the differences of counts on D and on D′ that the audit tries to detect, each (queries, classes).
 
-        The first is the difference of the counts that the mechanism should use, with its limit on the votes of each
-        teacher. The second is the difference if all votes are counted, which reveals a mechanism without this limit.
-        The list contains only one of them if they are equal, or if one of them is 0 everywhere.
+        The first difference is between counts of at most k votes per teacher, as the mechanism should count them. The
+        second is between counts of all votes; it reveals a mechanism that does not limit votes. If both are equal, only
+        one is returned. Otherwise, a difference that is 0 everywhere is left out.
         """
         counted = self._difference(pair)
         every = (pair.here.counts - pair.there.counts) / pair.here.unit
@@ -441,9 +447,9 @@ class TableAudit(AuditSetting):
     def _count_sums(
         self, pair: VotePair, change: Table, edges: Array, runs: int, stream: str, *, discrete: bool = False
     ) -> list[NDArray[np.int64]]:
-        """Return, on D and on D′, how many tables have a weighted sum in each range between `edges`: (edges + 1,) each.
+        """Count the tables whose weighted sum lies in each range between `edges`; return the counts on D and on D′.
 
-        `_sums` computes the sums of `runs` tables per data set.
+        Each array of counts is (edges + 1,). `_sums` draws `runs` tables per data set and computes the weighted sums.
         """
         sides = [self._sums(pair, side, change, runs, f"{stream}/{side}", discrete=discrete) for side in (0, 1)]
         return [np.bincount(np.searchsorted(edges, side), minlength=len(edges) + 1) for side in sides]

@@ -1,9 +1,8 @@
 """Audits of models that are trained with noise, on two neighbouring data sets.
 
-`audit_noise` tests whether noise reaches the model. If models trained without noise and with very large noise are equal
-bit for bit, the model depends on the data alone. The other audits test whether two neighbours can be distinguished
-better than the stated μ or ε of a step allows: `audit_means` exactly, from the means of a Gaussian release, and
-`audit_release` and `audit_step` from runs.
+`audit_noise` tests whether noise changes the model: models trained without noise and with very large noise must not be
+equal bit for bit. The other audits test whether the stated μ or ε of one step is too small. `audit_means` computes the
+exact μ of a Gaussian release from its means. `audit_release` and `audit_step` compute lower bounds from runs.
 """
 
 import math
@@ -144,9 +143,9 @@ def audit_step(
 
     Parameters
     ----------
-    present, absent : (runs,) noisy sums along the canary's gradient with and without the canary, in units of the
+    present, absent : (runs,) projected noisy sums in runs with the canary, and in runs without it, in units of the
         clipping norm
-    stated : the stated mechanism, of which one step is audited
+    stated : subsampled Gaussian mechanism that the training claims to be; its ε for one step is audited
     """
     part = len(present) // CHOOSING
     thresholds = np.quantile(present[:part], _SHARES).tolist()

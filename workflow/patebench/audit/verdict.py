@@ -46,9 +46,9 @@ class Stated:
 
     Parameters
     ----------
-    bound : the stated upper bound
-    audited : the ε lower bound that contradicts `bound` if it is larger
-    pair : the pair of data sets D and D′; the bound was computed from the votes on D
+    bound : the stated upper bound on ε
+    audited : the lower bound on ε with which `bound` is compared
+    pair : the data sets D and D′; the stated bound was computed from the votes on D
     sound : True if released labels agree with the probabilities that the mechanism states
     """
 
@@ -77,8 +77,8 @@ class Finding:
     Parameters
     ----------
     queries : number of queries
-    pair : the pair of data sets for which the stated probabilities give the largest ε found
-    exact : this largest ε, rounded down
+    pair : the worst pair of data sets found: the one with the largest ε according to the stated probabilities
+    exact : this ε of `pair`, rounded down
     sampled : the result of the sampled audit
     stated : the stated bounds with their verdicts
     discrete : the result of runs with seeded discrete noise, if the mechanism has a discrete form
@@ -178,8 +178,9 @@ def run_audit(setting: AuditSetting, queries: Sequence[int]) -> Audit:
 def _audit_all_tables(tables: TableAudit, numbers: Sequence[int]) -> tuple[list[Finding], list[str]]:
     """Audit a mechanism that releases one table of noisy counts; return a finding per number of queries, and messages.
 
-    The messages report noise that is not as stated. If the mechanism accepts votes with weights, these are audited too,
-    for the largest number of queries. Their finding is the field `weighted` of the last finding.
+    The messages report noise that differs from the stated noise. If the mechanism accepts votes with weights, a
+    separate audit of votes with weights is made for the largest number of queries. Its result is stored in the field
+    `weighted` of the last finding.
     """
     lines = disagreements(tables, numbers)
     if not tables.mechanism.weights:
@@ -292,11 +293,16 @@ def _compare(
     *,
     sound: bool,
 ) -> Finding:
-    """Return the finding for `queries` queries: each stated ε with the ε lower bound from `worst` and further pairs.
+    """Return the finding for `queries` queries: each stated ε with the ε lower bound and the verdict.
 
-    `sampled` and `discrete` are the results of runs with continuous and with discrete noise. `worst` has the largest ε
-    found. `others` are the further pairs on which the mechanism was run. `sound` is False if labels disagree with the
-    stated probabilities.
+    Parameters
+    ----------
+    search : the search that found the pairs
+    worst : the pair of data sets with the largest ε found
+    sampled : result of runs with continuous noise
+    discrete : result of runs with discrete noise, or None
+    others : further pairs on which the mechanism was run; for one query, bounds are also checked on these pairs
+    sound : False if labels disagree with the stated probabilities
     """
     exact = worst.epsilon(search.composed_queries(queries), search.delta)
     everywhere = max(exact, sampled.sure)
@@ -331,10 +337,11 @@ def _compare(
 
 
 def _violated_if_added(bound: Bound, audited: float, pair: Pair) -> Iterator[Stated]:
-    """Yield the verdict on `bound` for neighbours that add or remove one teacher's votes, if the verdict is "violated".
+    """Yield the verdict "violated" if `bound` is violated for neighbours that add or remove one teacher's votes.
 
-    `Bound.if_added` states the bound for these neighbours. `audited` is a lower bound on the ε for the same
-    neighbours.
+    The method `bound.if_added` states ε for these neighbours. `audited` is a lower bound on the ε for the same
+    neighbours, and `pair` is the pair of data sets that is stored with the verdict. Yield nothing if the bound is not
+    violated.
     """
     added = bound.if_added()
     if added is not None and Verdict.of(added.epsilon, audited) is Verdict.VIOLATED:

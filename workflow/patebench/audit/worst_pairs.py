@@ -58,7 +58,7 @@ class Pair:
     Parameters
     ----------
     counts : (classes,) vote counts on D
-    source, target : the only vote on this query that changes is for class `source` on D, and for class `target` on D′
+    source, target : classes of the only vote that differs: the vote is for `source` on D, and for `target` on D′
     log_p, log_p_neighbour : (outcomes,) log-probabilities of the outcomes on D and on D′
     multiplicity : (outcomes,) number of outcomes with each of these probabilities
     words : in audits of tables, a description of how D and D′ differ on all queries; otherwise ""
@@ -114,7 +114,8 @@ def repeated_votes(counts: Counts, queries: int, voted: NDArray[np.integer] | No
     Parameters
     ----------
     counts : (classes,) counts of each query
-    voted : (teachers,) votes with these counts; None: votes in the order of the classes
+    voted : (teachers,) class for which each teacher votes, in agreement with `counts`. None: the first teachers vote
+        for class 0, the next ones for class 1, and so on
     """
     voted = np.repeat(np.arange(len(counts)), counts) if voted is None else voted
     matrix = np.broadcast_to(voted[:, None], (len(voted), queries))
@@ -122,13 +123,13 @@ def repeated_votes(counts: Counts, queries: int, voted: NDArray[np.integer] | No
 
 
 class Agreement(NamedTuple):
-    """Vote counts of one query on which all teachers agree or two classes tie, or a neighbour of such counts.
+    """Vote counts of one query on which all teachers agree or two classes tie, or such counts with one vote moved.
 
     Parameters
     ----------
     counts : (classes,) number of votes for each class
-    leading : number of leading classes, which come first: 1 if teachers agree, 2 for a tie. A neighbour has the same
-        number as the counts from which one vote was moved
+    leading : number of leading classes, which come first in `counts`: 1 if teachers agree, 2 for a tie. Moving one vote
+        does not change this number
     """
 
     counts: Counts
@@ -144,8 +145,8 @@ class Agreement(NamedTuple):
     def grouped(self, outcomes: NDArray[Any], by: int = 0) -> NDArray[Any]:
         """Return the sums of `outcomes` over three groups, (3,): leading classes, other classes, and "no answer".
 
-        `outcomes` (classes + 1,) are counts or probabilities, the last one of "no answer". If they belong to these
-        votes with the classes shifted cyclically by `by`, the shift is undone first.
+        `outcomes` (classes + 1,) are counts or probabilities of the outcomes, the last one of "no answer". If the
+        classes in `outcomes` are shifted cyclically by `by` places, they are first shifted back.
         """
         classes = np.roll(outcomes[:-1], -by)
         return np.array([classes[: self.leading].sum(), classes[self.leading :].sum(), outcomes[-1]])
@@ -164,9 +165,12 @@ Score = Callable[[Array, Array, NDArray[np.integer]], Array]
 class Search:
     """Search for the pairs of neighbouring data sets, D and D′, for which the ε of a mechanism is largest.
 
-    D and D′ are vote counts of one query. Under local privacy, every perturbed vote is released, so the search
-    considers one teacher, whose perturbed vote is the outcome. If queries depend on each other, it considers the first
-    answer of a release that repeats one query `repeats` times.
+    D and D′ are vote counts of one query. There are two special cases:
+
+    - Under local privacy, every perturbed vote is released. D and D′ then consist of one teacher's vote, and the
+      outcome is the perturbed vote.
+    - If queries depend on each other, the outcome is the first answer of a release that repeats one query `repeats`
+      times.
     """
 
     mechanism: Mechanism
@@ -178,7 +182,8 @@ class Search:
     def for_queries(self, queries: int) -> "Search":
         """Return the search for releases of `queries` queries.
 
-        It differs from this search only if the mechanism makes one decision for all queries together.
+        If the mechanism makes one decision for all queries together, the new search has `repeats` = `queries`.
+        Otherwise, this search is returned.
         """
         return replace(self, repeats=queries) if self.mechanism.answering is Answering.TOGETHER else self
 
@@ -202,9 +207,9 @@ class Search:
     def agreements(self) -> list[Agreement]:
         """Return vote counts on which all teachers agree or two classes tie, each followed by a neighbour.
 
-        Runs on these votes reveal noise that is wrong only where teachers agree or tie. The fault can show only if
-        noise sometimes changes the outcome. Therefore the result also contains votes of few teachers, and ties with a
-        small lead over the other classes. Under local privacy, the result is [].
+        Runs on these votes reveal noise that is wrong only where teachers agree or tie. Some of the votes are by few
+        teachers, and some ties lead the other classes by few votes, so that noise sometimes changes the outcome. Under
+        local privacy, the result is [].
         """
         if self.local:
             return []
@@ -226,10 +231,10 @@ class Search:
     def _most_revealing(self, agreements: Sequence[Agreement]) -> list[Agreement]:
         """Return one or two of `agreements`, on which runs best reveal how often noise changes the outcome.
 
-        Noise can cause two events: a class other than the leading classes wins, or the query is not answered. For each
-        event, the vote counts are chosen on which runs best measure the event's probability. An event that is rare on
-        all vote counts is skipped. If both are skipped, the last of `agreements` is returned. If the mechanism states
-        no probabilities, the result is [].
+        Noise changes the outcome in two ways: a class other than the leading classes wins, or the query is not
+        answered. For each way, the vote counts are chosen on which runs best measure its probability. A way that is
+        very rare on all vote counts is skipped. If both are very rare, the last entry of `agreements` is returned. If
+        the mechanism states no probabilities, the result is [].
         """
         known = [
             (votes, votes.grouped(p)) for votes in agreements if (p := self._first_outcome(votes.counts)) is not None
@@ -246,7 +251,8 @@ class Search:
     def _first_outcome(self, counts: Counts) -> Array | None:
         """Return the outcome probabilities (classes + 1,) that the mechanism states for a query with votes `counts`.
 
-        If queries depend on each other, the query is the first of `repeats` equal ones. None if nothing is stated.
+        If queries depend on each other, the query is the first one in a release that repeats it `repeats` times. The
+        result is None if the mechanism states no probabilities or cannot answer the query.
         """
         votes = repeated_votes(counts, self.repeats)
         try:
@@ -258,10 +264,11 @@ class Search:
         return None if log_p is None or np.isnan(log_p[0]).any() else np.exp(log_p[0])
 
     def ladder(self, queries: int) -> list[Pair]:
-        """Return one pair of data sets per gap between the two largest counts, with the largest ε of `queries` queries.
+        """Return pairs of data sets on which data-dependent bounds are tested, from a tie to unanimous votes.
 
-        The gaps range from a tie to unanimity. Data-dependent bounds are small where teachers agree; some faults in
-        them show only there. Under local privacy, the result is [].
+        For each of a few gaps between the two largest counts, the result contains the pair with the largest ε of
+        `queries` queries. Some faults in data-dependent bounds show only where teachers agree. Under local privacy, the
+        result is [].
         """
         if self.local:
             return []
@@ -271,9 +278,9 @@ class Search:
         return [self._best_pairs(shape[None], self._score(queries))[0][1] for shape in shapes]
 
     def removal_epsilon(self, pair: Pair, queries: int) -> float:
-        """Return a lower bound on the ε of `queries` queries for two data sets that differ by one removed vote.
+        """Return a lower bound on the ε of `queries` queries for two data sets, one of which has one vote fewer.
 
-        One is D of `pair`, the other is D without the vote that is different on D′.
+        The larger data set is D of `pair`. In the smaller one, one vote for the class `pair.source` is missing.
         """
         fewer = pair.counts.copy()
         fewer[pair.source] -= 1
@@ -284,7 +291,7 @@ class Search:
         return max(compose(*way, once, times, self.delta) for way in ((here[0], there[0]), (there[0], here[0])))
 
     def composed_queries(self, queries: int) -> int:
-        """Return the number of answers in a release of `queries` queries that are used for a lower bound on its ε.
+        """Return the number of answers from which the ε of a release of `queries` queries is bounded below.
 
         If queries are independent, this is the largest number of queries in which one teacher takes part. If queries
         depend on each other, only the first answer is used, so the result is 1.
@@ -394,11 +401,11 @@ def _difference(log_p: Array, log_p_neighbour: Array) -> Array:
 def _without_rare(
     log_p: Array, log_p_neighbour: Array, multiplicity: NDArray[np.integer], least: float
 ) -> tuple[Array, Array]:
-    """Return `log_p` and `log_p_neighbour` (rows, outcomes), ln P and ln Q, with −∞ for rare outcomes.
+    """Return `log_p` and `log_p_neighbour` (rows, outcomes), with −∞ in both for rare entries.
 
-    P and Q are the probabilities of an outcome on D and on D′. An entry is rare if P > Q and its `multiplicity`
-    outcomes have a total probability of at most `least` on D. Rare outcomes dominate Rényi curves but hardly matter for
-    approximate DP.
+    They are ln P and ln Q, where P and Q are the probabilities of an outcome on D and on D′. An entry stands for
+    `multiplicity` outcomes. It is rare if P > Q and if these outcomes have a total probability of at most `least` on D.
+    Rare entries dominate Rényi curves but hardly matter for approximate DP.
     """
     with np.errstate(divide="ignore"):
         rare = (log_p > log_p_neighbour) & (log_p + np.log(multiplicity) <= np.log(least))
@@ -418,10 +425,10 @@ def _keep_best(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
 
 
 def _to_pair(histograms: Counts | None, pairs: exact.Pairs, row: int) -> Pair:
-    """Return the entry of `pairs` with index `row` as a `Pair`: vote counts on D, and the vote that is different on D′.
+    """Convert the entry of `pairs` with index `row` to a `Pair`.
 
-    The vote counts on D are `histograms[pairs.histogram[row]]`. Under local privacy, `histograms` is None, and D and D′
-    consist of one vote each.
+    `histograms` (histograms, classes) are the vote counts to which `pairs.histogram` refers. Under local privacy,
+    `histograms` is None, and D and D′ consist of one vote each.
     """
     source, target = int(pairs.loses[row]), int(pairs.gains[row])
     if histograms is None:
@@ -446,8 +453,8 @@ def _shapes(teachers: int, classes: int, levels: Sequence[int]) -> Iterator[list
 
     - Ties of any number of classes.
     - Small gaps between the largest count and the other counts.
-    - Largest counts on a grid from 1 to `teachers`, and largest counts within 1 of one of `levels`. `levels` are
-      parameters of the mechanism that may be thresholds.
+    - Largest counts on a grid from 1 to `teachers`.
+    - Largest counts within 1 of a number in `levels`. These are parameters of the mechanism that may be thresholds.
     """
     near = {level + step for level in levels for step in (-1, 0, 1)}
     tops = sorted({*near, *np.linspace(1, teachers, 12).astype(int).tolist()})

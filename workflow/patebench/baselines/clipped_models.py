@@ -49,9 +49,9 @@ Features = Callable[[NDArray[Any]], NDArray[np.floating]]
 class LinearModel:
     """Linear classifier for DP-SGD, with weights (features + 1, classes); the last row is the bias.
 
-    Its inputs are the features of the private samples, computed by a public function. All numbers have double
-    precision: with single precision, one record can change the rounding of a sum of many others by more than a percent
-    of the clipping norm.
+    The model is trained on features of the private samples, which a public function computes. All numbers have double
+    precision. In single precision, one record could change the rounding of a whole sum of gradients, by more than a
+    percent of the clipping norm.
 
     This is the softmax regression of Tramèr & Boneh 2021, *Differentially private learning needs better features (or
     much more data)*. For features x, predicted probabilities p and the one-hot label y, the norm of a sample's gradient
@@ -62,8 +62,8 @@ class LinearModel:
     def __init__(self, features: Features, vectors: NDArray[Any], y: NDArray[np.integer], classes: int) -> None:
         """Create the model for private samples with features `vectors` (samples, features) and labels `y` (samples,).
 
-        The vector of a private sample must not depend on other samples. `features` is a function that computes features
-        of public samples, for which the model predicts classes.
+        The features of a private sample must not depend on other samples. The function `features` computes the features
+        of public samples, to predict their classes.
         """
         self._features = features
         self._inputs = _with_bias(vectors)
@@ -76,9 +76,9 @@ class LinearModel:
         return torch.zeros(self._inputs.shape[1] * self._targets.shape[1], dtype=torch.float64)
 
     def clipped_sum(self, weights: Tensor, positions: Tensor, clip: float) -> Tensor:
-        """Return the sum (weights,) of the private samples' gradients, each clipped to the norm `clip`.
+        """Return the sum of the clipped gradients of the private samples at `positions`, as a vector like `weights`.
 
-        Gradients are computed at the weights in the vector `weights`, for the samples at `positions`.
+        Gradients are computed at the weights `weights`, and each one is clipped to the norm `clip`.
         """
         inputs = self._inputs[positions]
         errors = self._logits(weights, inputs).softmax(1) - self._targets[positions]
@@ -215,7 +215,7 @@ def _without_batch_norm(layer: nn.Module) -> nn.Module:
 
 
 class UnitVectors(nn.Module):
-    """Module that scales the feature vector of each sample to the L2 norm `_LENGTH`, which is 10."""
+    """Module that divides the feature vector of each sample by its L2 norm and multiplies it by 10 (`_LENGTH`)."""
 
     def forward(self, x: Tensor) -> Tensor:
         return _LENGTH * F.normalize(x, dim=1)

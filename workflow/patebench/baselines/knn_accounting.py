@@ -1,10 +1,15 @@
 """Account for Private-kNN (Zhu, Yu, Chandraker, Wang 2020): the bound of its sound form, and the published claim.
 
-Adjacent data sets differ by adding or removing one record. A *step* draws a Poisson subset of the records at a rate γ,
-selects the k records of the subset that are nearest to a public query, and counts their labels. A *test* releases the
-largest count with noise N(0, σ₁²). An *answer* releases all counts with noise N(0, σ₂²) each, and the largest one is
-the label. A step costs at most as much as the Gaussian mechanism with noise σ/Δ, subsampled at the rate γ, where Δ = 1
-for a test and √2 for an answer.
+Adjacent data sets differ by adding or removing one record. Every step of Private-kNN draws a Poisson subset of the
+records at a rate γ. It selects the k records of the subset that are nearest to a public query, and counts their labels.
+There are two kinds of steps:
+
+- A *test* releases the largest count with noise N(0, σ₁²). Its L2 sensitivity is 1.
+- An *answer* releases all counts with noise N(0, σ₂²) each; the label is the class with the largest noisy count. The L2
+  sensitivity of the counts is √2.
+
+A step costs at most as much as a Gaussian mechanism with noise multiplier σ₁ (test) or σ₂/√2 (answer), subsampled at
+the rate γ.
 
 The sound form composes T tests and at most A answers, with T and A fixed beforehand (Zhu, Dong, Wang 2022, Theorem 10).
 An (ε, δ)-DP release is (2ε, (1 + e^ε) δ)-DP for replacing a record (Vadhan 2017, Lemma 2.2). Proof:
@@ -78,9 +83,11 @@ def sound(settings: KNNSettings, delta: float, steps_taken: Sequence[SubsampledG
     """Return a proven bound on the ε of Private-kNN at `delta`, for all tests and the maximum number of answers.
 
     The bound holds for `sound_labels`, which draws a new Poisson subset for each test and answer. It does not use the
-    number of queries that were answered, which is private. `steps_taken` is the pair of mechanisms that `sound_labels`
-    returned, for tests and for answers. Raises PatebenchError if their noise or rate differs from the one in
-    `settings`, or if they have more steps than the bound assumes.
+    number of queries that were answered, which is private.
+
+    `steps_taken` are the mechanisms for tests and for answers that `sound_labels` returned; by default, nothing is
+    checked. PatebenchError is raised if a mechanism in `steps_taken` has other noise or another sampling rate than
+    `settings`, or more steps than the bound covers.
     """
     stated = (settings.tests, settings.answered(settings.most))
     for taken, assumed in zip(steps_taken, stated, strict=False):

@@ -46,9 +46,9 @@ class NearestVotes:
     def counts(self, query: int, positions: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return the vote counts (classes,) on query number `query` by the nearest of the records at `positions`.
 
-        A record whose position is repeated may vote several times. Ties in distance are broken by the order of
-        `positions`. Features are rounded to a grid on which distances are exact (`features/cells.py`), so the order of
-        two records does not depend on any other record.
+        A record whose position is repeated may vote several times. If records are equally far from the query, those
+        that come first in `positions` vote. Distances are exact, because features are rounded to a grid. So the order
+        of two records does not depend on any other record.
         """
         distance = self._square[positions] - 2 * (self._records[positions] @ self._queries[query])
         nearest = positions[np.argsort(distance, kind="stable")[: self._neighbours]]

@@ -4,8 +4,8 @@
 and the noise actually added. A sampler that does not draw at the stated rate causes an error.
 
 All other computations are post-processing of the noisy sums: `train` passes the sums to Adam and averages the weights.
-Adam's steps do not depend on the scale of the gradients. Sums can therefore replace means, which would reveal the
-number of private samples.
+The sums are not divided by the number of private samples, because this number is private. Adam works without the
+division, since its steps do not depend on the scale of the gradients.
 """
 
 import math
@@ -38,8 +38,8 @@ class NoisySteps:
     """Steps of the Poisson-subsampled Gaussian mechanism on one set of private samples.
 
     `sampler` draws the batches from `samples` private samples, and `clip` is the clipping norm. `noise` is the noise
-    multiplier, the standard deviation divided by the clipping norm. The noise multiplier must not depend on the private
-    samples, on their number or on the batch sizes, because all of these are private.
+    multiplier, the standard deviation divided by the clipping norm. The noise multiplier must not depend on private
+    information: the samples, the number of samples, and the batch sizes.
     """
 
     def __init__(
@@ -55,14 +55,13 @@ class NoisySteps:
         self._sampling_check = SamplingCheck(self._rate, samples)
 
     def step(self, clipped_sum: Callable[[Tensor, float], Tensor]) -> Tensor:
-        """Draw a batch; return its `clipped_sum` divided by the clipping norm, plus Gaussian noise, as 32-bit floats.
+        """Draw a batch; return its clipped sum in units of the clipping norm, plus Gaussian noise, as 32-bit floats.
 
-        `clipped_sum` is called with the positions of the batch and the clipping norm. It returns the sum of one vector
-        per sample at these positions, such as the clipped gradients. One sample may change this sum by at most the
-        clipping norm.
+        The function `clipped_sum` gets the positions of the batch and the clipping norm. It must return the sum of one
+        vector per sample of the batch, such as the clipped gradient, whose norm is at most the clipping norm.
 
-        Noise is drawn in double precision, since draws in single precision end at 5.8 standard deviations. The result
-        is rounded to single precision, since the last digits of a double could reveal the sum.
+        Noise is drawn in double precision, because draws in single precision end at 5.8 standard deviations. The result
+        is rounded to single precision, because the last digits of a double could reveal the sum.
         """
         positions = self._sampler.draw(self._samples)
         if len(positions) and not 0 <= int(positions.min()) <= int(positions.max()) < self._samples:
@@ -77,7 +76,7 @@ class NoisySteps:
         return (total.double() / self._clip + self._noise * normal).float()
 
     def spent(self) -> SubsampledGaussian:
-        """Return the mechanism of all steps taken so far: their noise multiplier, sampling rate and number.
+        """Return the mechanism of all steps taken so far, with its noise multiplier, sampling rate and number of steps.
 
         The accountant computes ε from this mechanism. Raises PatebenchError if the drawn batches contradict Poisson
         sampling at the stated rate. This test uses only the positions that the sampler drew, not the samples

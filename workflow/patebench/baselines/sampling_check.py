@@ -5,10 +5,12 @@ A sample is drawn if it is in a batch. Five statistics have a known distribution
 - the number of all draws, which is the sum of the batch sizes;
 - the variance of the batch sizes;
 - the variance of the number of draws per sample;
-- the number of joint draws. The samples are divided into pairs, and a joint draw is a batch that contains both samples
-  of a pair. After 1, 2, 4, 8, … batches, the samples are paired again, if possible with a sample that was in the same
-  batches so far;
-- the number of stale draws. These are draws of samples from the half that has not been drawn for the longest time.
+- the number of joint draws, in which a batch contains both samples of a pair;
+- the number of stale draws, in which a batch contains a sample that has not been drawn for a long time.
+
+For joint draws, all samples are divided into pairs. After 1, 2, 4, 8, … batches they are paired again, if possible with
+a sample that was in the same batches so far. For stale draws, the samples are ordered by the time of their last draw; a
+draw is stale if the sample is in the half with the earlier draws.
 
 The three numbers of draws are binomial, and their p-values are exact. The p-values of the two variances are upper
 bounds (Chernoff 1952). Derivation: docs/explanation/proofs-systems.md, "Tests of Poisson sampling".

@@ -31,8 +31,8 @@ def targets(
 def fit(learner: Network, x: NDArray[Any], target: NDArray[np.float64], temperature: float, *, seed: int) -> None:
     """Train the network `learner` on samples `x` with the target probabilities `target` (samples, classes).
 
-    The network's logits are divided by `temperature`, as the teachers' were. As in Hinton et al. (2015), Section 2, the
-    loss is multiplied by the squared temperature, so that gradients have the same size at all temperatures.
+    The network's logits are divided by `temperature`. As in Hinton et al. (2015), Section 2, the loss is multiplied by
+    the squared temperature, so that gradients have the same size at all temperatures.
     """
     probabilities = torch.from_numpy(target).float().to(learner.device)
 

@@ -43,8 +43,8 @@ class Calibration:
     bounds : all worst-case bounds on ε, smallest first
     classes, teachers : numbers of classes and teachers, if given
     release : True if `bounds` are valid for discrete noise, False for continuous noise
-    released : smallest worst-case bound that is valid for discrete noise, that is, the ε to publish with released
-        labels; None if the mechanism has no discrete form, or if δ is not below 1/`teachers`
+    released : bound on the ε to publish with released labels: the smallest worst-case bound that is valid for discrete
+        noise. None if the mechanism has no discrete form, or if δ is not below 1/`teachers`
     """
 
     mechanism: str
@@ -267,16 +267,16 @@ def _missing_parameter(name: str, kind: type[Mechanism], parameters: Mapping[str
 
 @dataclass(frozen=True)
 class Account:
-    """Result of `epsilon`: bounds on the ε at `delta` for the labels of `queries` queries to a mechanism.
+    """Result of `epsilon`: bounds on the ε at `delta` for the labels of the first `queries` queries to a mechanism.
 
     Parameters
     ----------
     mechanism, parameters : name and parameters of the mechanism
-    bounds : bounds on the ε at `delta` for the labels of the first `queries` queries
+    bounds : bounds on the ε
     release : True if `bounds` are valid for discrete noise, False for continuous noise
-    released : smallest worst-case bound that is valid for discrete noise, that is, the ε to publish with released
-        labels; None if the mechanism has no discrete form, if δ is not below 1/`teachers`, or if ε protects only the
-        label of a record
+    released : bound on the ε to publish with released labels: the smallest worst-case bound that is valid for discrete
+        noise. None if there is no such bound, if δ is not below 1/`teachers`, or if ε protects only the label of a
+        record
     teachers : number of teachers
     unreleasable : reason why labels of the queries must not be released; None if they may be released
     """
@@ -323,8 +323,9 @@ def epsilon(
     queries
         Number of queries, counted from the first one. Default: all queries in `votes`.
     noise
-        Noise for sanitised bounds, which are data-dependent bounds plus noise. With `noise`, each call also draws and
-        returns such bounds, and publishing them costs privacy. Not allowed with `release`.
+        Noise for sanitised bounds, which are data-dependent bounds plus noise. If `noise` is given, the result contains
+        sanitised bounds as well. Every call draws new noise, and publishing its bounds costs privacy each time. Not
+        allowed with `release`.
     release
         Return the bounds for labels drawn with discrete noise instead of continuous noise.
     publishable

@@ -66,9 +66,10 @@ def _setting(result: Account | Calibration) -> str:
 
 
 def _format_noise(result: Calibration, noise: float) -> str:
-    """Return `noise` as text with `_DIGITS` digits, rounded such that ε does not exceed the target of the calibration.
+    """Return `noise` as text with `_DIGITS` digits, if ε with the rounded noise is at most the target of `result`.
 
-    Rounding down is tried first, then rounding up. If ε exceeds the target for both, return all digits of `noise`.
+    Rounding down is tried first, then rounding up. If ε exceeds the target for both, all digits of `noise` are
+    returned.
     """
     step = 10.0 ** (math.floor(math.log10(noise)) + 1 - _DIGITS)
     for rounded in (math.floor(noise / step) * step, math.ceil(noise / step) * step):
@@ -112,7 +113,10 @@ def _cells(bound: Bound, release: bool, both: bool) -> list[Any]:
 
 
 def four_digits(epsilon: float) -> str:
-    """Return ε as text with four decimals (four significant digits below 0.1), rounded up and never 0."""
+    """Return ε as text, rounded up: with four decimals, or with four significant digits if ε is below 0.1.
+
+    An ε that may be a rounding error is replaced by a safe upper bound, so the text is never 0.
+    """
     if math.isinf(epsilon):
         return "∞"
     shown = above_zero(epsilon)

@@ -108,12 +108,14 @@ def stage_command(
 ) -> click.Command:
     """Return the command that calls `run`, named after the module of `run`, with the docstring of `run` as its help.
 
-    The options of the command are the arguments of `run`, followed by `options`. An argument with the annotation
-    `Annotated[int, "Number of shards."]` becomes an option of the type int with this help text. With the annotation
-    `Annotated[int, "Number of shards.", COUNT]`, the option has the click type `COUNT` instead. An option of a
-    `Sequence` type may be repeated. An `OutputFile` must differ from the files of all other options. An argument of a
-    `Parameters` class becomes one option per field. An argument `seed: int` becomes the options `--seed` and
-    `--stream`.
+    The command has options for the arguments of `run`, and the further options `options`. The annotation of an argument
+    determines its options:
+
+    - `Annotated[int, "Number of shards."]`: an option of type int with this help text.
+    - `Annotated[int, "Number of shards.", COUNT]`: the same, but with the click type `COUNT`.
+    - `Annotated[Sequence[int], "Numbers of shards."]`: an option that may be repeated.
+    - a subclass of `Parameters`: one option per field.
+    - `int`, for the argument `seed`: the options `--seed` and `--stream`.
     """
     declared: list[click.Parameter] = []
     models: dict[str, tuple[type[Parameters], bool]] = {}  # by argument: its class, and True if it is required
@@ -158,7 +160,7 @@ def _declared_option(name: str, hint: Any, default: Any) -> click.Option:
 def _take_parameters(arguments: dict[str, Any], model: type[Parameters], needed: bool) -> Parameters | None:
     """Remove the values of the fields of `model` from `arguments`, and return them as a validated instance of `model`.
 
-    Return None if `needed` is False and no field has a value.
+    If `needed` is False, the parameters are optional: the result is None if no field has a value.
     """
     values = {key: arguments.pop(_argument_name(key)) for key in model.model_fields}
     values = {key: value for key, value in values.items() if value is not None and value != ()}
@@ -186,7 +188,10 @@ def _option(key: str, field: FieldInfo, needed: bool) -> click.Option:
 
 
 def _argument_name(key: str) -> str:
-    """Return the name under which click passes the value of the field `key`; a prefix avoids clashes of names."""
+    """Return the name under which click passes the value of the field `key`.
+
+    It starts with a prefix, so that it differs from the names of the command's other arguments.
+    """
     return f"parameter_{key}"
 
 

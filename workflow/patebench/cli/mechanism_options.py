@@ -14,9 +14,10 @@ from patebench.mechanisms import MECHANISMS
 
 
 class MechanismCommand(StageCommand):
-    """Command with an option for each parameter of every mechanism; its function receives the values as `parameters`.
+    """Command with an option for each parameter of every mechanism.
 
-    The option of the parameter NAME is `--NAME`, or `--mechanism-NAME` if the command already has an option `--NAME`.
+    The function of the command gets the values as one argument, the mapping `parameters`. The option of the parameter
+    NAME is `--NAME`, or `--mechanism-NAME` if the command already has an option `--NAME`.
     """
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:

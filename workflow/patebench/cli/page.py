@@ -35,7 +35,7 @@ def options() -> str:
 def _commands() -> list[tuple[str, click.Command]]:
     """Return (name, command) for each command, in the order of the help.
 
-    `audit --adjacency` follows `audit` as an entry of its own, because it runs another command with other options.
+    `audit` and `audit --adjacency` are two entries, because they have different options.
     """
     context = click.Context(cli, info_name="patebench")
     commands = [(name, command) for name in COMMANDS if (command := cli.get_command(context, name))]

@@ -1,7 +1,7 @@
 """Read a configuration file (`loading`), check it (`settings`, `validation`), and plan the jobs (`experiments`, `run`).
 
 An error about a key is a PatebenchError whose message starts with the path of the key. The names in `__all__` are
-imported on first use, so that stages, which need only `parameters`, start quickly.
+imported on first use. So stages start quickly, because they import only `parameters`.
 """
 
 import importlib

@@ -80,11 +80,11 @@ class Ensemble:
     split : division of the public samples; the pool contains the possible queries.
     teachers : number of teachers.
     partition : strategy that assigns the private samples to the teachers.
-    training : machine-learning model of the teachers and its training. For imported votes, `training.model` is the name
+    training : settings of the teachers' training, such as the model. For imported votes, `training.model` is the name
         of these votes.
     work : settings of the training jobs that change no vote, such as the number of teachers per job.
-    queries : strategy and number of the queries that are selected before any teacher votes. None if the teachers vote
-        on the whole pool or in rounds of active learning (see `votes_in_rounds`).
+    queries : strategy and number of the queries, if these are selected before the teachers vote. None if the teachers
+        vote on the whole pool or in rounds of active learning (see `votes_in_rounds`).
     imported : name and classes of votes that are read from a file, or None for trained teachers.
     """
 
@@ -117,7 +117,7 @@ class Ensemble:
     def votes_by_query(self) -> bool:
         """Return True if each private record votes with its own label on public queries, so no teacher is trained.
 
-        The votes depend on the features of records and queries, so the pool's features must exist before the vote.
+        The teachers' votes then depend on features of the records and of the queries.
         """
         return self.imported is None and on_queries(self.training.model)
 
@@ -219,8 +219,8 @@ class LabelSet:
     setting : the mechanism and its parameters.
     mode : source of the noise.
     budget : (ε, δ) at which answering stops, or None to answer all queries.
-    round : with active learning, the last round whose queries are labelled; labels of earlier rounds are included. None
-        without rounds.
+    round : round of active learning; the label set contains the labels of this round and of all earlier ones. None
+        without active learning.
     aggregators : number of parties that sum secret shares of the votes, or None if a single party sums the votes.
     """
 
@@ -255,9 +255,9 @@ class LabelSet:
 
     @property
     def read_by_features(self) -> bool:
-        """Return True if students need the pool's features to derive labels from the released table of noisy counts.
+        """Return True if students need the pool's features to compute labels from the released table of noisy counts.
 
-        The features show which queries are similar, so the labels of all queries are derived together.
+        Labels are then computed for all queries together, and the features show which queries are similar.
         """
         ensemble = self.ensemble
         by_features = ensemble.queries is not None and ensemble.training.neighbours is None
@@ -268,8 +268,8 @@ class LabelSet:
     def noise_options(self, ledger: str) -> Options:
         """Return the command options that select the source of the noise.
 
-        Seeded noise has the options `seed` and `stream`. Release mode has the options `release` and `ledger`, the
-        folder in which releases are recorded.
+        For seeded noise, these are the options `seed` and `stream`. In release mode, they are the option `release`,
+        which is True, and the option `ledger`, the folder in which releases are recorded.
         """
         if self.mode is Mode.RELEASE:
             return {"release": True, "ledger": ledger}

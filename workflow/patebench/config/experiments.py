@@ -80,8 +80,8 @@ def expand(
 ) -> Experiment:
     """Add the artefacts of the experiment `name` to `run` for each seed; return the label sets and ensembles added.
 
-    `own` contains the user's data sets by name. `shared` contains values of earlier experiments with which this one
-    must agree. Raises PatebenchError for the first mistake.
+    `own` contains the user's data sets by name. `shared` contains values that earlier experiments set for artefacts; if
+    this experiment has the same artefacts, it must set the same values. Raises PatebenchError if a setting is invalid.
     """
     where, experiment = key_path("experiments", name), Experiment(name)
     _check_pool(f"{where}.queries", settings.queries or (), settings.pool)
@@ -220,9 +220,9 @@ class _Expansion:
     def _supported_mechanism(self, setting: Setting, teachers: set[int] | None = None) -> Mechanism:
         """Return the mechanism of `setting`; raise PatebenchError if the mechanism does not support this experiment.
 
-        The mechanism must support what the experiment uses: releases, abstaining teachers, weighted votes, or privacy
-        of labels alone. Teachers of some models abstain or give weighted votes. If `teachers` is given, the mechanism
-        is checked only for ensembles with these numbers of teachers.
+        The mechanism must support the following features if the experiment uses them: releases, abstaining teachers,
+        weighted votes, and privacy of labels alone. If `teachers` is given, only ensembles with these numbers of
+        teachers are considered.
         """
         if self.run.mode is Mode.RELEASE:
             check_releasable(setting.mechanism, MECHANISMS.load(setting.mechanism))
@@ -291,8 +291,8 @@ class _Expansion:
     def _check_agreement(self, folder: str, where: str, value: object) -> None:
         """Raise PatebenchError if another experiment sets a different value for the artefact in `folder`.
 
-        `value` is the value that this experiment sets by the configuration key `where`. It is stored, so that later
-        experiments are compared with it.
+        `where` is the configuration key and `value` its value in this experiment. The value is stored, to compare it
+        with the values in later experiments.
         """
         place, known = self.shared.setdefault((folder, where.rsplit(".", 1)[-1]), (where, value))
         if known != value:
@@ -319,9 +319,9 @@ class _Expansion:
     def _accounted_queries(self, where: str, numbers: Sequence[int] | None, accounted: Sequence[int]) -> Sequence[int]:
         """Return the numbers of queries for the students or audits declared at the key `where`.
 
-        `accounted` contains the numbers of queries for which ε is computed. `numbers` is the value of `where`.queries;
-        if it is None, the largest number in `accounted` is used. Raises PatebenchError if a number is not in
-        `accounted`.
+        `numbers` are the numbers in the configuration. If `numbers` is None, the result is the largest number in
+        `accounted`, which contains the numbers of queries for which ε is computed. Raises PatebenchError if `numbers`
+        contains a number that is not in `accounted`.
         """
         for path, count in _keyed_values(f"{where}.queries", numbers or ()):
             check_among(path, count, accounted, "among this experiment's accounting.queries")
@@ -361,7 +361,7 @@ class _Expansion:
                     check_adaptive(setting.mechanism, mechanism)
                     self._check_not_secure(setting, "rounds are not possible; leave out 'secure' or 'rounds'")
             for ensemble, setting, strategy in itertools.product(chosen, grid, settings.strategy):
-                for round in _selections(ensemble, setting, strategy, settings.queries, parameters, self.run.mode):
+                for round in _plan_rounds(ensemble, setting, strategy, settings.queries, parameters, self.run.mode):
                     labels = LabelSet(ensemble, setting, self.run.mode, round=round)
                     self._add_labels(labels, (round.total,))
                     self.run.add_student(labels, parameters, round.total)
@@ -464,7 +464,7 @@ class _Expansion:
 
 
 def check_own_files(name: str, settings: DatasetSettings) -> None:
-    """Raise PatebenchError if a file of the data set `name` is missing, or its private file is also the public one."""
+    """Raise PatebenchError if a file of the data set `name` is missing, or if one file is both private and public."""
     where = key_path("datasets", name)
     call_all(partial(_check_exists, f"{where}.{role}", path) for role, path in settings.files.items())
     if settings.private and settings.public and Path(settings.private).samefile(settings.public):
@@ -497,7 +497,8 @@ def mechanism_settings(where: str, grid: Grid) -> list[Setting]:
 def check_among(where: str, value: object, allowed: Collection[Any], what: str) -> None:
     """Raise PatebenchError if `value` is not in `allowed`.
 
-    The message starts with the configuration key `where`, followed by "`value` is not `what`".
+    `where` is the configuration key of the value. `what` is a phrase for the message that describes allowed values,
+    such as "a data set".
     """
     if value not in allowed:
         names = list(map(str, allowed))
@@ -513,7 +514,7 @@ def _keyed_entries(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
 def _keyed_values(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
     """Return each value of the list `values` with its key, such as "sigma[0]" if `where` is "sigma".
 
-    The key of a single value is `where`, since the value may be written without a list.
+    If `values` has only one entry, its key is `where`, as for a value that is written without a list.
     """
     return [(where, values[0])] if len(values) == 1 else _keyed_entries(where, values)
 
@@ -532,7 +533,7 @@ def _check_exists(where: str, path: str) -> None:
         raise PatebenchError(line, code="missing-file", where=where)
 
 
-def _selections(
+def _plan_rounds(
     ensemble: Ensemble,
     setting: Setting,
     strategy: str,
@@ -540,9 +541,10 @@ def _selections(
     student: StudentParameters,
     mode: Mode,
 ) -> Iterator[Round]:
-    """Yield consecutive rounds of active learning; round i selects `sizes[i]` queries.
+    """Yield consecutive rounds of active learning; round i selects `sizes[i]` queries by the strategy `strategy`.
 
-    If `strategy` needs a student of an earlier round, the first round uses a strategy that needs no student.
+    In the first round, there is no student yet. If `strategy` needs one, another strategy selects the queries of the
+    first round.
     """
     first = initial_strategy(strategy)
     # Few records may be near a random sample, so prototypes (samples near cluster means) are selected first.

@@ -2,9 +2,9 @@
 
 In the first round, all classes have the same candidates: random samples of the pool. In every round, each private
 record votes for the nearest candidate of its class, and the vote counts of all candidates are released with noise. The
-weight of a candidate is the excess of its noisy count over a threshold. For the next round, half of the candidates are
-drawn from the current ones by these weights. The other half are samples of the pool near the drawn ones. The weighted
-candidates of the last round train a linear classifier, and a student learns from their labels.
+weight of a candidate is the excess of its noisy count over a threshold. For the next round, up to half of the
+candidates are drawn from the candidates of this round, by weight. The others are samples of the pool near the drawn
+candidates. The weighted candidates of the last round train a linear classifier, and a student learns from their labels.
 
 Differences from the authors' code (microsoft/DPSDA): samples of the pool replace generated samples, and classes have
 equal numbers of candidates instead of the private class frequencies.
@@ -85,10 +85,11 @@ class PrivateEvolution(GaussianSums):
 
 
 def _draw_next(positions: NDArray[np.intp], weights: Array, pool: Array, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Return the candidates of one class for the next round, as positions in `pool`, in the shape of `positions`.
+    """Return the candidates of one class for the next round, as positions in `pool`.
 
-    `positions` (candidates,) are those of the current candidates, and `weights` (candidates,) their weights. At most
-    half of the next candidates are current ones, drawn by weight. The rest are samples of the pool near the drawn ones.
+    `positions` (candidates,) are the current candidates, and `weights` (candidates,) are their weights. At most half of
+    the next candidates are current ones, drawn by weight. The others are samples of the pool near the drawn candidates.
+    The number of candidates does not change.
     """
     size = len(positions)
     drawn = np.unique(rng.choice(positions, size, p=weights))[: (size + 1) // 2]

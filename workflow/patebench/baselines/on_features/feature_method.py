@@ -113,10 +113,10 @@ class FeatureMethod(ABC):
 class GaussianSums(FeatureMethod):
     """Base class of methods that release sums over the records with noise N(0, `noise`²) on each coordinate.
 
-    If one record changes, each released sum changes by some L2 distance. Let D bound the sum of the squares of these
-    distances (`squared_changes`). All releases together are then μ-GDP with μ = √D / `noise`: Dong, Roth, Su 2022,
-    Theorem 2.7 (Gaussian mechanism) and Corollary 3.3 (composition, also if a release depends on earlier ones). Proof:
-    docs/explanation/proofs-systems.md, "Methods on public features".
+    If one record changes, the squared L2 changes of all released sums add up to at most c (`squared_changes`). All
+    releases together are then μ-GDP with μ = √c / `noise`: Dong, Roth, Su 2022, Theorem 2.7 (Gaussian mechanism) and
+    Corollary 3.3 (composition, also if a release depends on earlier ones). Proof: docs/explanation/proofs-systems.md,
+    "Methods on public features".
     """
 
     accounted = ("gdp", "Gaussian DP, PLD", "Dong, Roth, Su 2022, Theorem 2.7 and Corollary 3.3")

@@ -1,8 +1,8 @@
 """Sum vectors of private records exactly.
 
 The coordinates of a vector are rounded to a grid, towards zero, so its length stays at most 1. In grid units, all
-coordinates are integers, so sums of vectors and sums of their products are exact in any order. If a record changes, a
-sum therefore changes by exactly the vectors of this record, without rounding errors.
+coordinates are integers, so sums of vectors and sums of their products are exact in any order. Adding or removing a
+record therefore changes a sum by exactly the term of this record, without rounding errors.
 """
 
 from dataclasses import dataclass, replace
@@ -32,8 +32,8 @@ BLOCK = 1 << 12  # samples per block, which bounds memory
 def clipped(vectors: NDArray[np.floating], length: float = 1.0, unit: float = UNIT) -> Array:
     """Clip `vectors` (samples, features) to the L2 norm `length` ≤ 1; return them as integers in units of 1/`unit`.
 
-    Coordinates are rounded towards zero. Squared norms are exact sums of integers. The result for a vector therefore
-    depends neither on the other rows nor on their order, not even by rounding.
+    Coordinates are rounded towards zero. The result for one vector does not depend on the other vectors, not even by
+    rounding.
     """
     fine = np.rint(np.asarray(vectors, dtype=np.float64) * _FINE)
     norms = np.sqrt(np.square(fine).sum(axis=1)) / _FINE
@@ -49,8 +49,7 @@ class Scaling:
     unless `axes` is None, divided by `length`, and clipped to the L2 norm 1.
 
     With `constant` c > 0, vectors are scaled to at most length √(1 − c²), and c is appended as a last coordinate. The
-    sum of the last coordinate over the records of a class is c times the number of these records. Replacing a record by
-    one of the same class does not change this sum.
+    last coordinates of several vectors then add up to c times the number of vectors.
     """
 
     mean: Array

@@ -1,8 +1,9 @@
-"""Ind-kNN (Zhu, Zhao, Guo, Liu, Wang, UAI 2023): near private records label public samples, each within its own budget.
+"""Ind-kNN (Zhu, Zhao, Guo, Liu, Wang, UAI 2023): private records near a public sample vote on its label.
 
 The queries are random samples of the pool. The records within the radius of a query vote on it with their labels, and
 the weight of a vote falls with the distance. Each record has a budget, to which its votes are charged query by query;
-it stops voting when the budget is used up. The labels of the queries train a linear classifier, and a student.
+it stops voting when the budget is used up. The labels of the queries train two models: a linear classifier and a
+student.
 
 Differences from the paper:
 

@@ -1,16 +1,17 @@
 """Least squares on features (Mehta et al., TMLR 2023): linear regression from noisy class sums and a covariance.
 
 Each record is a vector v whose last coordinate is a constant c, and has a class y. The class sums Σ v ⊗ e_y, with e_y
-the one-hot vector of y, are released with noise. They are regressed on n·C, where n is the number of records and C the
-mean of v·vᵀ. The number n is estimated from the last coordinates of the noisy class sums. There are two forms:
+the one-hot vector of y, are released with noise. A linear regression computes the classifier from these sums and the
+matrix n·C, where n is the number of records and C the mean of v·vᵀ. The number n is estimated from the last coordinates
+of the noisy class sums. There are two forms:
 
 - `LeastSquares` computes C from the public pool.
 - `PrivateLeastSquares` computes C from Σ v·vᵀ over the records, released with noise, as in the paper (DP-LS).
 
-Let a be an eigenvalue of C. Along its eigenvector, the weight w of a class is estimated from the noisy class sum, which
-is modelled as n·a·w + N(0, σ² + r·n·a). Here σ² is the variance of the noise, and r·n·a the sampling variance of the
-records. The prior of w is N(0, τ²·aᵖ). The values of r, p and τ maximise the evidence, the marginal likelihood of the
-class sums (MacKay 1992). The evidence is computed from the releases alone, so this choice needs no labels.
+The regression is Bayesian, along each eigenvector of C. For the eigenvalue a, a noisy class sum is modelled as n·a·w +
+N(0, σ² + r·n·a), with the prior N(0, τ²·aᵖ) of the weight w. Here σ² is the variance of the noise, and r·n·a the
+sampling variance of the records. The numbers r, p and τ are those with the largest marginal likelihood of the noisy
+class sums (MacKay 1992), so the choice needs no further access to the records.
 """
 
 from dataclasses import dataclass
@@ -109,12 +110,16 @@ def _fit_linear(noisy_sums: Array, noise: float, covariance: Array, scaling: Sca
 
 
 def _posterior_weights(sums: Array, variance: Array, records: float, noise: float) -> Array:
-    """Return the regression weights (axes, classes), which are posterior means in Bayesian linear regression.
+    """Return the regression weights (axes, classes): posterior means in a Bayesian linear regression.
 
-    The prior variance and the error variance of this regression are chosen from a grid: those with the largest marginal
-    likelihood of `sums` (evidence). `sums` (axes, classes) are the noisy class sums along the principal axes, and
-    `variance` (axes,) the mean squares of the vectors along these axes. `records` is the number of records, and `noise`
-    the standard deviation of the noise on `sums`.
+    The prior variance and the error variance are chosen from a grid, to maximise the marginal likelihood of `sums`.
+
+    Parameters
+    ----------
+    sums : (axes, classes) noisy class sums along the principal axes
+    variance : (axes,) mean squares of the vectors along the principal axes
+    records : number of records
+    noise : standard deviation of the noise on `sums`
     """
     best: tuple[float, Any] = (-np.inf, None)
     signal, classes = records * variance, sums.shape[1]

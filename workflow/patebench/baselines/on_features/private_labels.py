@@ -4,14 +4,14 @@
 label histogram by 1 each, so Laplace noise of scale b on each count costs ε = 2/b.
 
 *Randomised response with a prior* (RRWithPrior: Ghazi, Golowich, Kumar, Manurangsi, Zhang 2021, Algorithm 2) answers
-with one of the k labels that are likeliest by the prior. If the true label is among these, it is the answer with
-probability e^ε/(e^ε + k − 1), and each of the other k − 1 labels with probability 1/(e^ε + k − 1). Otherwise, each of
-the k labels has probability 1/k. The value of k maximises the probability that the answer is the true label, and no
-ε-private answer reaches a larger probability (Theorem 3). The prior is uniform, or the noisy histogram of the cluster
+with one of the k labels that are likeliest by the prior. If the true label is one of these k labels, it is the answer
+with probability e^ε/(e^ε + k − 1), and each of the other k − 1 labels with probability 1/(e^ε + k − 1). Otherwise, each
+of the k labels has probability 1/k. The number k is chosen such that the answer is the true label as often as possible;
+no other ε-private method is right more often (Theorem 3). The prior is uniform, or the noisy histogram of the cluster
 (their Figure 1b).
 
-Labels drawn from the clusters' histograms alone are related to ClusterRR (Esfandiari et al. 2022), whose exact steps
-are not reproduced here.
+A similar method, ClusterRR (Esfandiari et al. 2022), also draws labels from histograms of clusters. Its exact steps are
+not reproduced here.
 """
 
 from dataclasses import dataclass
@@ -114,11 +114,11 @@ class RandomisedResponse(LabelMethod):
 
 
 def response(labels: Labels, prior: Array, epsilon: float) -> Array:
-    """Return the probabilities (samples, classes) with which RRWithPrior at ε = `epsilon` answers each label.
+    """Return the probability (samples, classes) of each class as the answer of RRWithPrior at ε = `epsilon`.
 
-    `labels` (samples,) are the true labels, and `prior` (samples, classes) the public probability of each label. Only
-    the k likeliest labels of a sample by `prior` are possible answers, where k maximises the probability of the true
-    label.
+    `labels` (samples,) are the true labels, and `prior` (samples, classes) are public probabilities of the classes.
+    Only the k likeliest classes of a sample by `prior` are possible answers. The number k maximises the probability,
+    under the prior, that the answer is the true label.
     """
     order = np.argsort(-prior, axis=1, kind="stable")
     size = np.arange(1, prior.shape[1] + 1)
@@ -152,7 +152,7 @@ def draw(probabilities: Array, rng: Rng) -> NDArray[np.int64]:
 def _cluster_pool(pool: Array, clusters: int) -> tuple[Labels, Array]:
     """Cluster the pool's features `pool`; return the samples' clusters (samples,) and the means (clusters, features).
 
-    Raises PatebenchError if the number `clusters` exceeds that of the samples.
+    Raises PatebenchError if there are more clusters than samples.
     """
     if clusters > len(pool):
         line = f"{clusters} clusters are more than the {plural(len(pool), 'sample')} of the pool; use fewer clusters"

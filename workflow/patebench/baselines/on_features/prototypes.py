@@ -4,13 +4,17 @@ DPPL-Mean: the authors estimate each mean in several steps (CoinPress, Biswas et
 pool's mean are clipped and summed once. A sample belongs to the class whose sum is nearest by cosine, as in the paper,
 so the number of records in a class is not needed.
 
-DPPL-Public: the exponential mechanism chooses public samples as prototypes of a class. The score of a public sample for
-a class is a sum over the private records of the class: their similarity to the sample, clipped and scaled to 0 … 1. The
-utility of K public samples is the smallest of their scores. The K samples are drawn together, with probability
-proportional to e^(η·utility) (DPPL-Public Top-K). The draw has two steps. Number the samples by descending score, so
-that sample 1 is the best one. First, draw the worst sample of the set: sample j with probability proportional to
-C(j − 1, K − 1)·e^(η·score), since it is the worst sample of C(j − 1, K − 1) sets. Then draw the other K − 1 samples
-uniformly from samples 1 to j − 1. Proof: docs/explanation/proofs-systems.md, "Methods on public features".
+DPPL-Public: the exponential mechanism chooses K public samples as prototypes of a class (Top-K). Each private record of
+the class adds a number from 0 to 1 to the score of a public sample: the similarity of record and sample, clipped and
+scaled. The utility of a set of K samples is the smallest of their scores. A set is drawn with probability proportional
+to e^(η·utility), as follows:
+
+- Number the samples by descending score, so that sample 1 has the largest score.
+- Draw the sample with the smallest score in the set: sample j with probability proportional to
+  C(j − 1, K − 1)·e^(η·score), since C(j − 1, K − 1) sets have sample j as their last one.
+- Draw the other K − 1 samples uniformly from samples 1 to j − 1.
+
+Proof: docs/explanation/proofs-systems.md, "Methods on public features".
 """
 
 from dataclasses import dataclass
