@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.refusals import refuses
 
-from patebench.accounting.votes import ABSTAINED, Votes, capped, counts
+from patebench.accounting.votes import ABSTAINED, Votes, WeightedVotes, capped, counts
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import check_abstentions, make_mechanism
@@ -58,6 +58,22 @@ def test_counts_are_plain_counts_with_and_without_silence_whatever_the_blocks(ba
     found = counts(matrix, 4, abstentions=least < 0)
     assert found.tolist() == [[int(np.sum(column == label)) for label in range(4)] for column in matrix.T]
     assert found.dtype == np.int64
+
+
+@pytest.mark.parametrize("largest", [1, 127, 128, 129, 32767, 32768, 32769])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_stored_weights_are_those_given_whatever_the_largest_weight(largest, sign):
+    """Planted fault: −128 fits into 8 bits, but 128 does not, so one teacher's weight would change others."""
+    weights = sign * np.array([[largest, 5], [1, -largest + 1]])
+    stored = WeightedVotes.of(weights, np.array([0, 1]), np.array([0, 1]), classes=2).arrays()["weights"]
+    assert np.array_equal(stored, weights)
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint64, np.int64])
+def test_weights_of_the_same_teacher_and_label_are_added_up_whatever_the_type_of_the_labels(kind):
+    labels, teachers = np.array([1, 1, 0], kind), np.array([0, 0, 1], kind)
+    votes = WeightedVotes.of(np.array([[1, 2], [3, 4], [5, 6]]), labels, teachers, classes=2)
+    assert [table.tolist() for table in votes.teacher_tables(np.array([0, 1]), 2)] == [[[0, 4], [0, 6]], [[5, 0], [6, 0]]]
 
 
 def test_rounds_must_add_up_to_the_queries():

@@ -309,12 +309,13 @@ def test_several_releases_need_a_total_budget() -> None:
     assert set(seeded.ledger_environment().values()) == {""}, "a seeded run enters nothing in a ledger"
 
 
-def test_releases_of_one_ledger_protect_a_unit_in_common() -> None:
+def test_releases_of_one_ledger_protect_the_same_unit() -> None:
     limit = {"budget": 4, "delta": 1e-5}
     by_hash, by_record, by_owner = (ALONE[0] | {"partition": each} for each in ("hash", "iid", OWNED))
-    validate(release(ensembles=[by_hash, by_record]) | {"ledger": limit})  # both protect a replaced record
-    with refuses("other-unit", "ledger"):
-        validate(release(ensembles=[by_hash, by_owner]) | {"ledger": limit})
+    validate(release(ensembles=[by_hash, by_hash | {"teachers": 5}]) | {"ledger": limit})
+    for other in (by_record, by_owner):
+        with refuses("other-unit", "ledger"):
+            validate(release(ensembles=[by_hash, other]) | {"ledger": limit})
     two = release(ensembles=[by_hash]) | {"ledger": limit | {"private": "patients"}}
     two["experiments"]["other"] = release(ensembles=[by_owner], dataset="wine")["experiments"]["demo"]
     with refuses("other-unit", "ledger"):

@@ -305,6 +305,10 @@ def test_a_teacher_without_a_record_abstains(world: OneVote, tmp_path: Path) -> 
     sizes = np.diff(np.load(tmp_path / "hash.npz")["offsets"])
     assert (sizes == 0).any()
     assert ((chunk["votes"] >= 0).any(axis=1) == (sizes > 0)).all()
+    empty = int(np.flatnonzero(sizes == 0)[0])
+    weighted = {"training": TrainingParameters(model="feature-votes"), "partition": tmp_path / "hash.npz"}
+    chunk = read_arrays(world.vote(empty, empty, **weighted), CHUNK)
+    assert (chunk["row_teachers"].tolist(), chunk["weights"].any()) == ([empty], False)
     alone = {"features": None, "encoder": None, "training": TrainingParameters(model="logistic")}
     with pytest.raises(ArtefactError, match="it allows empty shards, but teachers of the model 'logistic' need"):
         world.vote(0, 1, partition=tmp_path / "hash.npz", **alone)

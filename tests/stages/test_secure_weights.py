@@ -138,6 +138,15 @@ def test_a_release_is_entered_at_its_price_and_is_in_units(rows: WeightedVotes, 
         cut(tmp_path / "bare", rows, 0, 5, release=True, parameters={"k": 2.0, "sigma": 0.0, "tolerance": 0.0})
 
 
+def test_a_release_is_not_paid_for_if_a_share_cannot_be_written(rows: WeightedVotes, tmp_path: Path) -> None:
+    chunk = write_weighted_chunk(tmp_path / "chunk.npz", rows, range(12), records="r")
+    (tmp_path / "file").write_text("not a folder")
+    outs = [tmp_path / "a.npz", tmp_path / "file" / "b.npz"]
+    with refuses("not-writable"):
+        secure_share.run(chunk=chunk, out=outs, release=True, ledger=tmp_path / "ledger", **SETTING)
+    assert not list(tmp_path.glob("ledger/*.json")) and not outs[0].exists()
+
+
 def test_what_has_no_theorem_or_does_not_fit_is_refused(rows: WeightedVotes, tmp_path: Path) -> None:
     share = lambda **changes: cut(tmp_path, rows, 0, 11, **changes)  # noqa: E731
     refused: list[tuple[str, Callable[[], object]]] = [

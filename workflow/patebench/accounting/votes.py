@@ -76,7 +76,8 @@ class WeightedVotes:
                 f"the labels of weighted votes run from {labels.min()} to {labels.max()}, outside 0 … {classes - 1};"
                 " correct the labels"
             )
-        key = teachers.astype(np.int64) * classes + labels
+        labels, teachers = labels.astype(np.int64), teachers.astype(np.int64)
+        key = teachers * classes + labels
         distinct, row = np.unique(key, return_inverse=True)
         if len(distinct) == len(key):
             return cls(weights, labels, teachers)
@@ -121,7 +122,9 @@ class WeightedVotes:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays of weights, labels and teachers as a dictionary, with the names used in files of votes."""
-        weights = self.weights.astype(np.min_scalar_type(-max(1, int(np.abs(self.weights).max(initial=0)))))
+        # −largest − 1, since a type such as int8 holds −128, but not 128.
+        largest = max(int(self.weights.max(initial=0)), -int(self.weights.min(initial=0)))
+        weights = self.weights.astype(np.min_scalar_type(-largest - 1))
         return {"weights": weights, "row_labels": self.labels, "row_teachers": self.teachers}
 
 

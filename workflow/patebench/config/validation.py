@@ -298,8 +298,8 @@ def _check_single_release(run: Run) -> None:
 def _check_same_unit(run: Run) -> None:
     """Raise PatebenchError if releases of `run` that share a ledger do not protect the same unit, such as a record.
 
-    A partition states the changes of the data against which it protects. The partitions of these releases must have one
-    change in common; otherwise, no total ε holds. Imported votes are not checked.
+    A partition states the changes of the data against which it protects. These changes must be the same for all
+    releases. Otherwise, the ledger may refuse a release after others were paid for. Imported votes are not checked.
     """
     partitions: dict[str, set[str]] = {}
     for ensemble in (labels.ensemble for experiment in run.experiments for labels in experiment.label_sets):
@@ -307,10 +307,10 @@ def _check_same_unit(run: Run) -> None:
             data = run.ledger.private if run.ledger and run.ledger.private else ensemble.split.data.name
             partitions.setdefault(data, set()).add(ensemble.partition.strategy)
     for data, strategies in partitions.items():
-        if not set.intersection(*(set(PARTITIONS.fact(strategy, "protects")) for strategy in strategies)):
+        if len({frozenset(PARTITIONS.fact(strategy, "protects")) for strategy in strategies}) > 1:
             line = (
-                f"the releases of {data} use the partitions {' and '.join(sorted(strategies))}, which protect no change"
-                " of the data in common, so no total ε holds; use partitions that protect the same unit"
+                f"the releases of {data} use the partitions {' and '.join(sorted(strategies))}, which protect against"
+                " different changes of the data, so one ε cannot cover all; use one of these partitions"
             )
             raise PatebenchError(line, code="other-unit", where="ledger")
 

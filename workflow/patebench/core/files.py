@@ -171,7 +171,8 @@ def claim(path: Path) -> bool:
 
 def _refused(path: Path, fault: OSError) -> ArtefactError:
     number = fault.errno or 0
-    return ArtefactError(path, f"it cannot be written ({os.strerror(number)})", _REFUSALS[number], code="not-writable")
+    fix = _REFUSALS.get(number, "check that its folder exists and is writable")
+    return ArtefactError(path, f"it cannot be written ({os.strerror(number)})", fix, code="not-writable")
 
 
 @contextmanager
@@ -202,9 +203,12 @@ def file_lock(path: Path) -> Iterator[None]:
 
 def check_writable(path: Path) -> None:
     """Raise ArtefactError if the file `path` cannot be written; call it before expensive work."""
-    with atomic(path.with_name(f".{path.name}.try")) as temporary:
-        temporary.touch()
-    path.with_name(f".{path.name}.try").unlink()
+    try:
+        with atomic(path.with_name(f".{path.name}.try")) as temporary:
+            temporary.touch()
+        path.with_name(f".{path.name}.try").unlink()
+    except OSError as fault:
+        raise _refused(path, fault) from None
 
 
 def _sync(path: Path) -> None:

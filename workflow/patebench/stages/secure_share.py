@@ -16,7 +16,7 @@ from patebench.cli.command import COUNT, OutputFile, ledgered, mechanism, seeded
 from patebench.cli.mechanism_options import MechanismCommand
 from patebench.core.entropy import Draws, uniform_words
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.core.files import Artefact, read_arrays, write_arrays
+from patebench.core.files import Artefact, check_writable, read_arrays, write_arrays
 from patebench.core.formats import CHUNK, SHARES, WEIGHTS
 from patebench.mechanisms.base import check_covers, json_parameters
 from patebench.mechanisms.noise_shares import NoiseShares
@@ -52,6 +52,7 @@ def run(
     draws = Draws.of(release, seed, stream)
     for path in out:
         refuse_second_release(path, draws.mode)
+        check_writable(path)
     place = Place.of(draws.mode, ledger, ledger_budget, ledger_delta, private)
     noise_shares = secure_mechanism(mechanism, parameters, teachers)
     source = read_arrays(chunk, CHUNK)

@@ -222,6 +222,8 @@ def _vote_with_features(
     facts = {"abstentions": True, "encoder": learnt.digest}
     if weighted(training.model):
         weights = cells.Directions.of(known["vectors"], positions).weights(vectors)
+        if not len(rows):  # a file without rows would not be written; a row of zeros stands for no votes
+            weights, labels, teachers = np.zeros((1, len(positions)), np.int16), np.zeros(1, np.int64), numbers[:1]
         # Weighted votes have a norm of at most 1 per teacher.
         return WeightedVotes.of(weights, labels, teachers, classes).limited(1).arrays(), facts
     place = cells.queries_voted_on(vectors, known["vectors"], positions, neighbours)
