@@ -73,7 +73,8 @@ def test_stored_weights_are_those_given_whatever_the_largest_weight(largest, sig
 def test_weights_of_the_same_teacher_and_label_are_added_up_whatever_the_type_of_the_labels(kind):
     labels, teachers = np.array([1, 1, 0], kind), np.array([0, 0, 1], kind)
     votes = WeightedVotes.of(np.array([[1, 2], [3, 4], [5, 6]]), labels, teachers, classes=2)
-    assert [table.tolist() for table in votes.teacher_tables(np.array([0, 1]), 2)] == [[[0, 4], [0, 6]], [[5, 0], [6, 0]]]
+    tables = [table.tolist() for table in votes.teacher_tables(np.array([0, 1]), 2)]
+    assert tables == [[[0, 4], [0, 6]], [[5, 0], [6, 0]]]
 
 
 def test_rounds_must_add_up_to_the_queries():

@@ -144,7 +144,8 @@ def test_a_release_is_not_paid_for_if_a_share_cannot_be_written(rows: WeightedVo
     outs = [tmp_path / "a.npz", tmp_path / "file" / "b.npz"]
     with refuses("not-writable"):
         secure_share.run(chunk=chunk, out=outs, release=True, ledger=tmp_path / "ledger", **SETTING)
-    assert not list(tmp_path.glob("ledger/*.json")) and not outs[0].exists()
+    assert not list(tmp_path.glob("ledger/*.json"))
+    assert not outs[0].exists()
 
 
 def test_what_has_no_theorem_or_does_not_fit_is_refused(rows: WeightedVotes, tmp_path: Path) -> None:
