@@ -407,10 +407,10 @@ def ranks(ordered: NDArray[np.number]) -> NDArray[np.int64]:
 
 
 def sort_with_ranks(counts: Counts) -> tuple[Counts, NDArray[np.int64]]:
-    """Return the counts of each query in descending order, and the rank of each class.
+    """Return two arrays (queries, classes): the counts with each row in descending order, and the ranks of the classes.
 
-    Both arrays are (queries, classes). Columns of the first array are sorted, and columns of the second array are
-    classes in their original order. Rank 0 has the most votes; equal counts share a rank.
+    The columns of the ranks are the classes in their original order. Rank 0 has the most votes; equal counts share a
+    rank.
     """
     order = np.argsort(-counts, axis=1, kind="stable")
     ordered = np.take_along_axis(counts, order, axis=1)

@@ -75,7 +75,7 @@ class Paper(_Part):
 
 
 class Data(_Part):
-    """Private and public data of an entry."""
+    """Names and sizes of the private and public data that an entry used."""
 
     private: str = Field(min_length=1, description="Name of the private data set.")
     records: int | None = Field(None, ge=1, le=10**15, description="Number n of private records.")

@@ -221,7 +221,7 @@ class Ledger:
         return [entry.spent for entry in self.entries]
 
     def has_name(self, private: str | None) -> bool:
-        """Return True if the user named the ledger's data, and this name equals `private` except for case."""
+        """Return True if the private data of the ledger have a name and it equals the name `private`, ignoring case."""
         return private is not None and self.private is not None and self.private.casefold() == private.casefold()
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Stage `audit`: audit one mechanism at one noise setting for a number of teachers and classes."""
+"""Stage `audit`: audit one mechanism with one setting of its noise, one number of teachers and one of classes."""
 
 import json
 import sys

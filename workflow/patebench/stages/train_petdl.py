@@ -145,9 +145,9 @@ def run(
 
 
 def _read_knowledge(paths: Sequence[Path], votes: Artefact) -> "tuple[Knowledge, str]":
-    """Return all teachers' outputs on the pool from the chunk files `paths`, and the name of a hidden layer.
+    """Return all teachers' outputs on the pool from the chunk files `paths`, and the name of these outputs.
 
-    Hints are the outputs of this hidden layer. If the chunks contain no hints, the name is "probabilities". Raise
+    The name is that of a hidden layer if the files contain its outputs (hints), and otherwise "probabilities". Raise
     PatebenchError if `paths` are not exactly the chunks from which `votes` were joined, or if they lack probabilities.
     """
     import torch

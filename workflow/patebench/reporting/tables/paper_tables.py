@@ -133,8 +133,8 @@ def build_nzc_students(records: Records, published: Published) -> pd.DataFrame:
     numbers that NZC prints. `true_label_accuracy_…` is the accuracy of the best model trained on as many true labels as
     the student has queries.
 
-    Only data sets on which a student learns from NZC's immutable noisy argmax are included. Only mechanisms that are
-    compared with NZC are included (`_is_compared`).
+    Only data sets on which a student learns from NZC's immutable noisy argmax are included, and only mechanisms that
+    the NZC paper evaluates or that test stability, as NZC does.
     """
     records = records.of_whole_pool()
     students, of_nzc = records.students, records.students["mechanism"].isin(IMMUTABLE)
