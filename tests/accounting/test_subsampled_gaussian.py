@@ -147,7 +147,7 @@ def test_the_record_says_whom_it_protects() -> None:
         (lambda: SubsampledGaussian(1.0, 1.5, 5), "rate = 1.5"),
         (lambda: SubsampledGaussian(1.0, 0.1, -1), "steps = -1"),
         (lambda: SubsampledGaussian(1.0, 0.1, 5).epsilon(1e-12), "too small for the accountant"),
-        (lambda: least_noise(0.0, DELTA, 0.1, 5), "give a target above 0"),
+        (lambda: least_noise(0.0, DELTA, 0.1, 5), "the target ε = 0.0 is out of range; give an ε above 0"),
         (lambda: least_noise(1e-9, DELTA, 1.0, 10**6), "cost more than ε"),
     ],
 )

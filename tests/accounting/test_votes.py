@@ -16,11 +16,11 @@ from patebench.mechanisms.base import check_abstentions, make_mechanism
 @pytest.mark.parametrize(
     ("matrix", "classes", "fault"),
     [
-        (np.array([[0, 3]]), 3, "labels from 0 to 2"),
+        (np.array([[0, 3]]), 3, "instead of from 0 to 2"),
         (np.array([[-1, 0]]), 3, "run from -1"),
-        (np.array([0, 1]), 3, "teachers × queries"),
+        (np.array([0, 1]), 3, r"shape \(teachers, queries\)"),
         (np.array([[0.0, 1.0]]), 3, "integers"),
-        (np.zeros((0, 3), dtype=int), 3, "teachers × queries"),
+        (np.zeros((0, 3), dtype=int), 3, r"shape \(teachers, queries\)"),
         (np.array([[0, 0]]), 1, "at least two classes"),
         (np.array([[-2, 0]]), 3, "−1 to abstain"),
     ],

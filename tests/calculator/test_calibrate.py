@@ -118,21 +118,21 @@ def test_more_queries_than_anybody_asks():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("gnmax", {"sigma": 1.0}, 0.5, DELTA), "one query costs ε = "),
+        (("gnmax", {"sigma": 1.0}, 0.5, DELTA), "a single query already costs ε = "),
         (("gnmax", {"sigma": 1.0}, 0.5, DELTA, 10), r"nothing is left to find; leave out one"),
         (
             ("gnmax", {}, 0.5, DELTA),
-            r"lacks its parameter 'sigma'; give this parameter, or find it by giving 'queries' \(--queries\)",
+            "lacks its parameter 'sigma'; give its value, or give the number of queries",
         ),
         (("gnmax", {"sigm": 1.0}, 0.5, DELTA), "did you mean 'sigma'"),
         (("gnmax", {"sigm": 1.0}, 0.5, DELTA, 10), "did you mean 'sigma'"),
         (
             ("confident-gnmax", {"sigma1": 1.0, "sigma2": 1.0}, 0.5, DELTA, 10),
-            "the omitted parameter does not affect ε",
+            "ε does not depend on this parameter",
         ),
         (
             ("confident-gnmax", {"threshold": 1.0, "sigma1": 1.0}, 0.5, DELTA, 10),
-            "sigma2 .* is below the least possible ε",
+            "sigma2 .* is too small: ε is at least",
         ),
         (("gnmax", {}, 0.0, DELTA, 10), "ε = 0.0"),
         (("gnmax", {}, math.inf, DELTA, 10), "ε = inf"),

@@ -131,7 +131,7 @@ COUNTS = Votes.from_counts(np.array([[3, 1]]))
         ),
         (lambda: check_adaptive("ptr-gnmax", made("ptr-gnmax")), "cannot be queried in rounds"),
         (lambda: DistributedGNMax(5.0, 10).needed(10), "tolerance = 10 must be below the number of teachers, 10"),
-        (lambda: made("stable-svt").neighbours(np.array([[3, 2]])), "depends on other queries"),
+        (lambda: made("stable-svt").neighbours(np.array([[3, 2]])), "answers each query independently of the others"),
         (lambda: made("sparse-gnmax").release(COUNTS, np.random.default_rng(0)), "only counts are available"),
         (lambda: made("randomised-response").release(COUNTS, np.random.default_rng(0)), "only counts are available"),
         (lambda: Unknown(4.0).bounds(COUNTS, [1], 1e-5), r"Unknown.log_outcome_probabilities .* override 'neighbours'"),

@@ -206,5 +206,5 @@ def test_what_public_votes_suggest_releases_them():
     assert roomy.epsilon > plain.epsilon
     exact = min(b.epsilon for b in plain.bounds(votes, [60], 1e-5) if b.kind is Kind.DATA_DEPENDENT)
     assert exact < plain.epsilon
-    with pytest.raises(PatebenchError, match="headroom of at least 1"):
+    with pytest.raises(PatebenchError, match=r"headroom = 0\.5 is out of range"):
         suggested(PtrGNMax, votes, 1e-5, headroom=0.5, sigma=6.0)

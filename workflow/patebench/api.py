@@ -35,6 +35,7 @@ from patebench.core.checks import MOST_CLASSES, check_array, check_real, check_t
 from patebench.core.entropy import Draws
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import generator
+from patebench.core.text import plural
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import Labels, Mechanism, check_abstentions, check_releasable, make_mechanism
 
@@ -332,7 +333,9 @@ def _convert_votes(votes: Votes | ArrayLike, classes: int | None, teachers: int 
 def _read_votes(votes: Votes | ArrayLike, classes: int | None) -> Votes:
     if isinstance(votes, Votes):
         if classes not in (None, votes.classes):
-            raise PatebenchError(f"the votes have {votes.classes} classes, not {classes}; leave out classes=…")
+            raise PatebenchError(
+                f"classes = {classes}, but the votes have {plural(votes.classes, 'class')}; leave out classes=…"
+            )
         return votes
     table = check_array("votes", votes)
     if classes is not None:
@@ -340,4 +343,4 @@ def _read_votes(votes: Votes | ArrayLike, classes: int | None) -> Votes:
     try:
         return Votes.from_counts(table)
     except PatebenchError as fault:
-        raise PatebenchError(f"{fault} (or, if these are votes, teachers × queries, give classes=…)") from None
+        raise PatebenchError(f"{fault}; or give classes=… if each row contains the votes of a teacher") from None

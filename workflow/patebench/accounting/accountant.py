@@ -257,11 +257,11 @@ def check_queries(queries: Sequence[int], available: int) -> list[int]:
         If `queries` is empty, or a number is below 1 or above `available`, the number of queries with votes.
     """
     if not queries:
-        raise PatebenchError("the list of numbers of queries is empty; give at least one number")
+        raise PatebenchError("'queries' is empty; give at least one number of queries for which ε is computed")
     for T in queries:
         if not 1 <= T <= available:
             raise PatebenchError(
-                f"ε of {plural(T, 'query')} cannot be computed from votes on {plural(available, 'query')}; choose from "
-                f"1 to {plural(available, 'query')}"
+                f"ε is requested for {plural(T, 'query')}, but the votes are on {plural(available, 'query')}; give a"
+                f" number of queries from 1 to {available}"
             )
     return sorted(set(queries))

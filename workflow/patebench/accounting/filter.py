@@ -83,7 +83,7 @@ class RenyiFilter:
             raise PatebenchError(f"a budget of ε = {epsilon} is not allowed; choose a positive, finite ε")
         check_delta(delta)
         if not 1 < order < math.inf:
-            raise PatebenchError(f"a filter of order {order} is not defined; the order must be above 1 and finite")
+            raise PatebenchError(f"the Rényi order {order} is out of range; give a finite order above 1")
         self.epsilon, self.delta, self.order = epsilon, delta, order
         self.allowance = float(allowance(np.array([order]), epsilon, delta)[0]) * (1 - _LEDGERS)
         self.spent = 0.0

@@ -95,12 +95,12 @@ def edge(
     at_low, at_high = cost(low), cost(high)
     if at_low == at_high:
         raise PatebenchError(
-            "the omitted parameter does not affect ε, so it cannot be found; give it, and leave out another parameter"
+            "ε does not depend on this parameter; give a value for it, and leave out another parameter instead"
         )
     (least, cheap), (greatest, expensive) = sorted([(at_low, low), (at_high, high)])
     if least > budget:
         raise PatebenchError(
-            f"the target ε = {budget:g} is below the least possible ε, {least:.4g}, which the parameter reaches at"
+            f"the target ε = {budget:g} is too small: ε is at least {least:.4g}, which this parameter reaches at"
             f" {cheap:g}; raise the target"
         )
     if greatest <= budget:

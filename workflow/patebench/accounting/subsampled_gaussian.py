@@ -129,7 +129,7 @@ def bound_together(kinds: Sequence[SubsampledGaussian], delta: float) -> Bound:
 def least_noise(epsilon: float, delta: float, rate: float, steps: int) -> float:
     """Return the least noise multiplier, rounded up, at which `steps` steps with sampling rate `rate` are (ε, δ)-DP."""
     if not epsilon > 0:
-        raise PatebenchError(f"ε = {epsilon} is out of range; give a target above 0")
+        raise PatebenchError(f"the target ε = {epsilon} is out of range; give an ε above 0")
 
     def holds(noise: float) -> bool:
         return SubsampledGaussian(noise, rate, steps).epsilon(delta) <= epsilon

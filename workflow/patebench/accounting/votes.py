@@ -65,12 +65,17 @@ class WeightedVotes:
         cls, weights: NDArray[np.integer], labels: NDArray[np.integer], teachers: NDArray[np.integer], classes: int
     ) -> Self:
         """Create weighted votes from the three arrays; rows of the same teacher and label are added up."""
-        rows = (len(weights),)
-        if weights.ndim != 2 or weights.dtype.kind != "i" or labels.shape != rows or teachers.shape != rows:
+        if weights.ndim != 2 or weights.dtype.kind != "i":
             raise PatebenchError(
-                f"weights have shape {weights.shape} and dtype {weights.dtype}, labels shape {labels.shape}, teachers"
-                f" shape {teachers.shape}; give integer weights, rows × queries, one label and one teacher for each row"
+                f"the weights have shape {weights.shape} and dtype {weights.dtype}; give an array of integers of shape"
+                " (rows, queries)"
             )
+        for name, array in (("label", labels), ("teacher", teachers)):
+            if array.shape != (len(weights),):
+                raise PatebenchError(
+                    f"the array of {name}s has shape {array.shape}, but there are {len(weights)} rows of weights; give"
+                    f" one {name} for each row"
+                )
         if len(labels) and not 0 <= labels.min() <= labels.max() < classes:
             raise PatebenchError(
                 f"the labels of weighted votes run from {labels.min()} to {labels.max()}, outside 0 … {classes - 1};"
@@ -167,8 +172,8 @@ class Votes:
     def __post_init__(self) -> None:
         if self.rounds and sum(self.rounds) != len(self.counts):
             raise PatebenchError(
-                f"the rounds have {plural(sum(self.rounds), 'query')}, but the votes are on {len(self.counts)}; give "
-                "the number of queries of each round",
+                f"'rounds' has {plural(sum(self.rounds), 'query')} in total, but the votes are on"
+                f" {plural(len(self.counts), 'query')}; give the number of queries of each round",
                 code="rounds",
             )
 
@@ -185,9 +190,11 @@ class Votes:
     @classmethod
     def from_weights(cls, weighted: WeightedVotes, teachers: int, classes: int) -> "Votes":
         """Create votes from weighted votes of `teachers` teachers; a teacher without a row abstains on all queries."""
-        if len(weighted.teachers) and not 0 <= weighted.teachers.min() <= weighted.teachers.max() < teachers:
+        numbers = weighted.teachers
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < teachers:
             raise PatebenchError(
-                f"the weighted votes contain a teacher number outside 0 … {teachers - 1}; number the teachers from 0"
+                f"the teachers of the weighted votes are numbered from {numbers.min()} to {numbers.max()}, but there"
+                f" are {plural(teachers, 'teacher')}; use numbers from 0 to {teachers - 1}"
             )
         return cls(weighted.table(classes), electorate=teachers, weighted=weighted)
 
@@ -197,16 +204,24 @@ class Votes:
         counts = check_array("counts", counts)
         if counts.ndim != 2 or counts.dtype.kind not in "iu":
             raise PatebenchError(
-                f"counts have shape {counts.shape} and dtype {counts.dtype}; integers, queries × classes, are needed"
+                f"counts have shape {counts.shape} and dtype {counts.dtype}; give an array of integers of shape"
+                " (queries, classes)"
             )
         if counts.shape[0] < 1 or counts.shape[1] < 2:
-            raise PatebenchError(f"counts have shape {counts.shape}; give at least one query and two classes")
+            raise PatebenchError(
+                f"counts have shape {counts.shape}; give an array of shape (queries, classes) with at least one query"
+                " and two classes"
+            )
         if counts.max() >= MOST_VOTES:
             raise PatebenchError(f"the largest count is {counts.max()}; give counts below {MOST_VOTES}")
-        totals = counts.sum(axis=1)
-        if counts.min() < 0 or totals.min() < 1 or totals.min() != totals.max():
+        totals, advice = counts.sum(axis=1), "count one vote of each teacher per query"
+        if (negative := (counts < 0).any(axis=1)).any():
+            raise PatebenchError(f"a count of query {np.argmax(negative)} (counted from 0) is negative; {advice}")
+        if (totals < 1).any():
+            raise PatebenchError(f"query {np.argmax(totals < 1)} (counted from 0) has no votes; {advice}")
+        if (other := totals != totals[0]).any():
             raise PatebenchError(
-                "counts are negative, or their sum is 0 or differs between queries; count each teacher once per query"
+                f"queries 0 and {np.argmax(other)} (counted from 0) have different numbers of votes; {advice}"
             )
         return cls(np.asarray(counts, dtype=np.int64))
 
@@ -229,8 +244,8 @@ class Votes:
             return self
         if self.rounds:
             raise PatebenchError(
-                "the labels of all rounds are published together, so ε is stated only for all"
-                f" {plural(self.queries, 'query')}; leave out the number of queries ({queries})"
+                f"ε is requested for {plural(queries, 'query')}, but the labels of all {self.queries} queries in all"
+                " rounds are published together; leave the number of queries out"
             )
         return self.at(slice(queries))
 
@@ -241,7 +256,8 @@ class Votes:
         chances: NDArray[np.float64] = check_array("predictions", predictions).astype(np.float64)
         if chances.shape != self.counts.shape:
             raise PatebenchError(
-                f"predictions have shape {chances.shape}; give shape {self.counts.shape}, queries × classes"
+                f"predictions have shape {chances.shape} instead of (queries, classes) = {self.counts.shape}; give one"
+                " probability per query and class"
             )
         if not np.all((chances >= 0) & (chances <= 1)):  # also false for NaN
             raise PatebenchError("predictions contain NaN or values outside 0 … 1; give probabilities")
@@ -291,13 +307,13 @@ def check_table(votes: Votes, teachers: int | None, option: str) -> None:
         if teachers != votes.teachers:
             raise PatebenchError(
                 f"the stated number of teachers is {teachers}, but the table has votes of"
-                f" {plural(votes.teachers, 'teacher')} on {plural(votes.queries, 'query')}; correct the number, or the"
-                " table (votes: teachers × queries, counts: queries × classes)"
+                f" {plural(votes.teachers, 'teacher')} on {plural(votes.queries, 'query')}; correct the number, or save"
+                " votes as (teachers, queries) and counts as (queries, classes)"
             )
     elif votes.matrix is not None and votes.teachers > votes.queries:
         raise PatebenchError(
             f"the table has {votes.teachers:,} rows (teachers), but only {plural(votes.queries, 'column')} (queries);"
-            f" if each row is a teacher, confirm this with {option}{votes.teachers}; else transpose the table"
+            f" transpose the table or, if each row is a teacher, confirm this with {option}{votes.teachers}"
         )
     elif votes.matrix is None and votes.classes > 2:
         totals = np.flatnonzero((2 * votes.counts == votes.teachers).all(axis=0))
@@ -310,8 +326,8 @@ def check_table(votes: Votes, teachers: int | None, option: str) -> None:
             what = "may contain totals of the other columns"
         if totals.size:
             raise PatebenchError(
-                f"column {totals[0]} of the vote counts (the first is column 0) {what}; leave it out or, if it is a"
-                f" class, confirm this with {option}{votes.teachers}"
+                f"column {totals[0]} of the vote counts (the first is column 0) {what}; remove it or, if it contains"
+                f" the counts of a class, give {option}{votes.teachers}"
             )
 
 
@@ -331,14 +347,16 @@ def counts(votes: NDArray[np.integer], classes: int, *, abstentions: bool = Fals
     classes = check_whole("classes", classes, most=MOST_CLASSES)
     if votes.ndim != 2 or votes.dtype.kind not in "iu" or votes.size == 0:
         raise PatebenchError(
-            f"votes have shape {votes.shape} and dtype {votes.dtype}; integers, teachers × queries, are needed"
+            f"votes have shape {votes.shape} and dtype {votes.dtype}; give an array of integers of shape"
+            " (teachers, queries) with at least one teacher and one query"
         )
     if classes < 2:
         raise PatebenchError(f"classes = {classes} is too small; votes need at least two classes")
     if votes.min() < (ABSTAINED if abstentions else 0) or votes.max() >= classes:
-        silence = " or −1 to abstain" if abstentions else ""
+        silence = " (or −1 to abstain)" if abstentions else ""
         raise PatebenchError(
-            f"votes must be labels from 0 to {classes - 1}{silence}; these run from {votes.min()} to {votes.max()}"
+            f"the votes run from {votes.min()} to {votes.max()} instead of from 0 to {classes - 1}{silence}; correct"
+            " the votes or the number of classes"
         )
     teachers, queries = votes.shape
     result = np.empty((queries, classes), dtype=np.int64)

@@ -116,8 +116,8 @@ def solve(
         names = set(MECHANISMS.load(mechanism).parameter_names())
         if set(parameters) < names and len(missing := names - set(parameters)) == 1:
             raise PatebenchError(
-                f"the mechanism '{mechanism}' lacks its parameter '{missing.pop()}'; give this parameter, or find it by"
-                " giving 'queries' (--queries)"
+                f"the mechanism '{mechanism}' lacks its parameter '{missing.pop()}'; give its value, or give the number"
+                " of queries ('queries' or --queries) for which to find it"
             )
         return queries_for(make_mechanism(mechanism, parameters), mechanism, epsilon, delta, classes, teachers, release)
     _check(epsilon, delta)
@@ -174,7 +174,10 @@ def queries_for(
 
     queries = searches.most(cost, epsilon, MOST_QUERIES)
     if queries == 0:
-        raise PatebenchError(f"one query costs ε = {at_most(cost(1))}, above the target {epsilon:g}; use more noise")
+        raise PatebenchError(
+            f"a single query already costs ε = {at_most(cost(1))}, above the target ε = {epsilon:g}; use more noise, or"
+            " raise the target"
+        )
     return _calibration(mechanism, name, epsilon, delta, queries, "queries", classes, teachers, release)
 
 

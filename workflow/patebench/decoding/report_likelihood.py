@@ -38,7 +38,7 @@ def report_log_likelihood(reports: NDArray[np.integer], facts: Mapping[str, Any]
     mechanism = mechanism_of(facts)
     if not isinstance(mechanism, LocalMechanism):
         raise PatebenchError(
-            f"{facts['mechanism']} is not a local mechanism, so it releases no teachers' reports; use a local one,"
+            f"{facts['mechanism']} is not a local mechanism, so it releases no reports of teachers; use a local one,"
             " such as randomised-response"
         )
     channels = mechanism.channels(len(reports), int(facts["classes"]))

@@ -234,8 +234,8 @@ class Mechanism(ABC):
         name, remedy = type(self).__name__, "override 'neighbours' and 'accountants'"
         if not self.independent_queries:
             raise PatebenchError(
-                f"in {name}, the answer to a query depends on other queries, so the neighbours of one query are not "
-                f"defined; {remedy}"
+                f"{name}.neighbours needs a mechanism that answers each query independently of the others, but"
+                f" independent_queries is False for {name}; {remedy}"
             )
 
         def log_probabilities(rows: Counts) -> NDArray[np.float64]:

@@ -166,8 +166,8 @@ class LocalMechanism(Mechanism):
             )
         if _LARGEST < (largest := float(np.max(self.personal(votes.teachers)))) < math.inf:
             raise PatebenchError(
-                f"the ε of a teacher's vote is {largest:.4g}; above {_LARGEST:g}, rounding hides the least probable "
-                "reports; use a smaller epsilon or spread",
+                f"the ε of a teacher's vote is {largest:.4g}, above the limit of {_LARGEST:g}, because rounding would"
+                " hide the least probable reports; use a smaller epsilon or spread",
                 code="bound",
             )
         reports = np.empty(votes.matrix.shape, dtype=np.int32)

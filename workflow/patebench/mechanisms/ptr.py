@@ -184,11 +184,10 @@ def suggested(
     PatebenchError
         If no ε up to 100 suffices.
     """
-    if not 0 < probability < 1 or not headroom >= 1:
-        raise PatebenchError(
-            f"probability = {probability:g} or headroom = {headroom:g} is out of range; give a probability between 0 "
-            "and 1 and a headroom of at least 1"
-        )
+    if not 0 < probability < 1:
+        raise PatebenchError(f"probability = {probability:g} is out of range; give a value between 0 and 1")
+    if not headroom >= 1:
+        raise PatebenchError(f"headroom = {headroom:g} is out of range; give a value of at least 1")
     best = None
     template = kind(order=2.0, cost=1e-9, epsilon=_LARGEST_EPSILON, failure=delta, **noise)
     for order, gap_cost in zip(_TRIED, template.gap_cost(_TRIED, public.teachers, public.classes), strict=True):
@@ -200,8 +199,8 @@ def suggested(
                 best = kind(order=order, cost=cost, epsilon=epsilon, failure=delta, **noise)
     if best is None:
         raise PatebenchError(
-            f"even at ε = {_LARGEST_EPSILON:g}, the test passes for the public votes with a probability below "
-            f"{probability:g}; add noise, or use fewer queries"
+            f"no ε up to {_LARGEST_EPSILON:g} suffices for the test to pass on the public votes with a probability of"
+            f" {probability:g}; add noise, or use fewer queries"
         )
     return best
 
