@@ -187,7 +187,7 @@ def test_each_number_of_queries_has_its_own_panels(tmp_path):
 
 def test_a_damaged_audit_is_refused(audits):
     write_json(audits[0], "audit", {"dataset": "mnist"})
-    with pytest.raises(ArtefactError, match="is not a valid audit"):
+    with pytest.raises(ArtefactError, match="an entry of this audit is missing or invalid"):
         made.load_records([], [], audits)
 
 

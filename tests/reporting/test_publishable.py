@@ -181,7 +181,7 @@ def test_labels_from_a_seed_have_no_publishable_page(tmp_path: Path, digits: Dig
     seeded = release_labels(
         tmp_path / "a" / "votes.npz", "gnmax", {"sigma": 40.0}, tmp_path / "seeded.npz", seed=0, stream="s"
     )
-    with pytest.raises(PatebenchError, match="entry 'mode' does not match"):
+    with pytest.raises(PatebenchError, match="its labels were drawn with noise from a seed"):
         page(tmp_path, {**files, "labels": [seeded]})
     with pytest.raises(PatebenchError, match="none of the given files contains the bounds of these labels"):
         page(tmp_path, {**files, "bounds": []})

@@ -209,9 +209,15 @@ def test_labels_of_another_round_or_another_partition_are_refused(again: Again, 
     of_others = {"queries_files": ["0" * 64, votes.meta["queries_files"][1]]}
     for changes, fault in (
         ({"votes": first["votes"]}, "its votes of the last rounds are not on"),
-        ({"selected": None, "earlier": None}, "it contains votes on queries selected in rounds"),
-        ({"votes": changed(votes, tmp_path / "a.npz", earlier_votes="0" * 64)}, "entry 'votes' does not match"),
-        ({"votes": changed(votes, tmp_path / "b.npz", **of_others)}, "its votes do not follow the rounds of"),
+        ({"selected": None, "earlier": None}, "its queries were selected in rounds, but --selected is missing"),
+        (
+            {"votes": changed(votes, tmp_path / "a.npz", earlier_votes="0" * 64)},
+            "made with other votes than the earlier",
+        ),
+        (
+            {"votes": changed(votes, tmp_path / "b.npz", **of_others)},
+            "contains votes of other earlier rounds",
+        ),
     ):
         refused(aggregate.run, fault, **{**second, **changes})
     refused(aggregate.run, "its votes of the last rounds are not on", **{**first, "votes": second["votes"]})
@@ -229,15 +235,15 @@ def test_votes_of_another_round_or_another_partition_are_not_joined(again: Again
     refused(join_votes.run, "it contains votes of a later round, but", **{**join, "earlier": None})
     earlier = again.read(0, "votes")
     for changes, fault in (
-        ({"partition": "another"}, "entry 'partition' does not match"),
-        ({"encoder": "another"}, "entry 'encoder' does not match"),
-        ({"queries_files": ["0" * 64]}, "its votes are not those of all rounds before"),
+        ({"partition": "another"}, "it was made with another partition than"),
+        ({"encoder": "another"}, "it was made with another encoder than"),
+        ({"queries_files": ["0" * 64]}, "it contains votes of other rounds than those before"),
     ):
         other = changed(earlier, tmp_path / "earlier.npz", **changes)
         refused(join_votes.run, fault, **{**join, "earlier": other})
     chunk = read_arrays(join["chunk"][0], CHUNK)
     other = changed(chunk, tmp_path / "chunk.npz", queries_files=earlier.meta["queries_files"])
-    fault = "entry 'queries_files' does not match"
+    fault = "it was made with other queries than"
     refused(join_votes.run, fault, **{**join, "chunk": [join["chunk"][1], other]})
 
 

@@ -142,12 +142,12 @@ def test_data_with_a_ledger_gets_a_name_by_a_draw_or_without_one(tmp_path: Path)
         (
             second.path,
             "patients",
-            "the name 'patients' already belongs to the data of this ledger; choose another name",
+            "this other ledger already uses the name 'patients' for its data; give another name as --private",
         ),
         (
             second.path,
             "Patients",
-            "the name 'Patients' already belongs to the data of this ledger; choose another name",
+            "this other ledger already uses the name 'Patients' for its data; give another name as --private",
         ),
         (first.path, "clients", "its data has the permanent name 'patients', not 'clients'"),
         (tmp_path, "clients", "give the path of the ledger whose data you want to name"),

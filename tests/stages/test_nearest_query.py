@@ -324,14 +324,14 @@ def test_students_read_the_whole_table_or_say_why_not(several: Neighbours) -> No
     arrays = {name: array for name, array in released.arrays.items() if name != "noisy_counts"}
     write_arrays(bare, LABELS, arrays, released.meta)
     refused: list[tuple[str, Path, dict[str, Any]]] = [
-        ("counts only 1 of the 3 votes of each record, but", several.label(1.0), {}),
+        ("needs all 3 votes of each record, but the table was drawn with k = 1, so", several.label(1.0), {}),
         ("needs all 40 queries of the table, but --queries is 30; give --queries 40", labels, {"queries": 30}),
         (
-            "learns from a whole table, of which nothing can be held out; leave out --hold-out",
+            "learns from the whole table, so no label can be held out; leave out --hold-out",
             labels,
             {"hold_out": 0.2},
         ),
-        ("it lacks the table of noisy vote counts", bare, {}),
+        ("learns from a table of noisy vote counts on the whole pool, which the file lacks", bare, {}),
     ]
     for words, of, changes in refused:
         with pytest.raises(PatebenchError, match=words):

@@ -31,6 +31,7 @@ from patebench.core.formats import (
     VOTING_FACTS,
 )
 from patebench.core.progress import progress
+from patebench.core.text import plural
 from patebench.data.division import hash_samples
 from patebench.data.partitions import Change, check_disjoint
 from patebench.features import DEFAULT, Encoder, encoder_class
@@ -43,7 +44,7 @@ _CHECKED_SAMPLES = 1000
 _DIGEST_LENGTH = 64
 
 #: Advice about files of rounds that do not belong together.
-OF_ROUNDS = "pass the files of one sequence of rounds, first round first, or run snakemake again"
+OF_ROUNDS = "give the files of consecutive rounds of one experiment, first round first, or run snakemake again"
 
 
 def read_samples(path: Path, role: str) -> Artefact:
@@ -66,7 +67,8 @@ def check_partners(private: Artefact, public: Artefact) -> None:
     if (private["x"].dtype, private["x"].shape[1:]) != (public["x"].dtype, public["x"].shape[1:]):
         raise ArtefactError(
             public.path,
-            f"its samples differ in shape or dtype from the private samples in {private.path}",
+            f"its samples are {public['x'].dtype} of shape {public['x'].shape[1:]}, but those in {private.path} are"
+            f" {private['x'].dtype} of shape {private['x'].shape[1:]}",
             "give public and private samples of the same data set",
         )
 
@@ -197,7 +199,12 @@ def read_partition(path: Path, private: Artefact) -> Artefact:
     """Return the partition in `path`; raise ArtefactError unless its shards are disjoint parts of `private`."""
     shards = read_arrays(path, PARTITION)
     check_together(private=private, partition=shards)
-    shards.require("teachers", len(shards["offsets"]) - 1, "its own offsets")
+    if shards.meta["teachers"] != (held := len(shards["offsets"]) - 1):
+        raise ArtefactError(
+            path,
+            f"its metadata state {show(shards.meta['teachers'])} teachers, but it contains {plural(held, 'shard')}",
+            code="mismatch",
+        )
     try:
         check_disjoint(shards["indices"], shards["offsets"], len(private["y"]), empty=bool(shards.meta.get("empty")))
     except PatebenchError as fault:
@@ -251,10 +258,11 @@ def check_pool_protection(pool: Artefact, partition: Artefact | None = None, *, 
     """
     drawn = (pool.meta["split"] or {}).get("protects") is not None
     if drawn and not (labels_only or (partition is not None and protects_labels_only(partition))):
-        fault = "it consists of private samples with protected labels, but the other files protect whole samples"
+        fault = "it was made with --protects labels, but the partition or the method protects whole samples"
         fix = "make the pool without --protects labels, or the partition with --protects labels"
     elif labels_only and not drawn:
-        fault, fix = "its labels are public, but the method protects private labels", "make it with --protects labels"
+        fault = "it was made without --protects labels, but the method protects only the labels of private samples"
+        fix = "make it with --protects labels"
     else:
         return
     raise ArtefactError(pool.path, fault, fix, code="labels")
@@ -338,10 +346,14 @@ def query_positions(labels: Artefact, pool_size: int, pool_path: Path, fix: str 
     the pool or occurs twice. The message names the file `pool_path` of the pool and ends with the advice `fix`.
     """
     positions: NDArray[np.integer] = labels.arrays.get("queries", np.arange(len(labels["labels"])))
-    if positions.max() >= pool_size or len(np.unique(positions)) < len(positions):
-        fault = f"some of its queries occur twice or are not in {pool_path}"
-        raise ArtefactError(labels.path, fault, fix or "give labels of queries in this pool", code="queries")
-    return positions
+    values, counts = np.unique(positions, return_counts=True)
+    if values[-1] >= pool_size:
+        fault = f"its query {values[-1]} (counted from 0) is not among the {pool_size} samples of {pool_path}"
+    elif len(values) < len(positions):
+        fault = f"its query {values[counts > 1][0]} occurs twice"
+    else:
+        return positions
+    raise ArtefactError(labels.path, fault, fix or "give labels of queries in this pool", code="queries")
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from patebench.config.parameters import SplitParameters, StudentParameters, TrainingParameters, baseline_slug
 from patebench.core.bound import Bound
 from patebench.core.class_accuracy import BESIDE_ACCURACY
-from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.errors import ArtefactError, PatebenchError, in_one_line
 from patebench.core.fields import Parameters
 from patebench.core.files import Artefact, read_any_json, read_arrays, read_json
 from patebench.core.formats import LABELS, POOL
@@ -119,7 +119,7 @@ def private_model_records(path: Path, content: Facts) -> list[Facts]:
     try:
         return [{**same, **Bound.from_json(bound).to_json()} for bound in bounds]
     except PatebenchError as fault:
-        raise ArtefactError(path, f"it contains an invalid entry ({fault})") from None
+        raise ArtefactError(path, f"its entry 'bounds' contains an invalid bound ({fault})") from None
 
 
 def student_slug(path: Path, content: Facts, *, whole_pool: bool) -> str:
@@ -162,7 +162,7 @@ def _read(path: Path, model: type[P], facts: Any, entry: str) -> P:
     try:
         return model.checked(facts, entry, record=True)
     except PatebenchError as fault:
-        raise ArtefactError(path, f"it contains an invalid entry ({fault})") from None
+        raise ArtefactError(path, f"its entry '{entry}' is invalid ({fault})") from None
 
 
 def read_records(files: Iterable[Path]) -> "Records":
@@ -199,7 +199,7 @@ def _audit_records(path: Path, content: Facts) -> list[Facts]:
         bounds = [bound for finding in content["findings"] for bound in finding["bounds"]]
         return [{"record": "audit", **facts, "noise": noise, **bound} for bound in bounds]
     except (KeyError, TypeError, ValueError, AttributeError) as fault:
-        raise ArtefactError(path, f"it is not a valid audit ({fault})") from None
+        raise ArtefactError(path, f"an entry of this audit is missing or invalid ({in_one_line(fault)})") from None
 
 
 #: Readers of artefacts with records, by kind.
@@ -230,7 +230,13 @@ def read_releases(
 
     released = [read_arrays(path, LABELS) for path in labels]
     for release in released:
-        release.require("mode", str(Mode.RELEASE), "a release")
+        if release.meta["mode"] != Mode.RELEASE:
+            raise ArtefactError(
+                release.path,
+                "its labels were drawn with noise from a seed, so they are not a release and must not be published",
+                "give labels that were drawn with --release",
+                code="mismatch",
+            )
     known_pools = {pool.digest: dict(pool.meta) for pool in (read_arrays(path, POOL) for path in pools)}
     known_bounds = dict(_read_result_of_labels(path, "account", released) for path in bounds)
     learnt: dict[str, list[Student]] = {}

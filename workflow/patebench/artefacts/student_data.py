@@ -32,8 +32,8 @@ def student_data(
     released_labels = released["labels"]
     if queries > len(released_labels):
         raise PatebenchError(
-            f"--queries is {queries}, but {released.path} contains {plural(len(released_labels), 'label')}; use"
-            " a smaller number"
+            f"--queries is {queries}, but {released.path} contains {plural(len(released_labels), 'label')}; use at"
+            f" most {len(released_labels)}"
         )
     if not (released_labels[:queries] >= 0).any():
         raise ArtefactError(
@@ -44,8 +44,8 @@ def student_data(
     if released.meta.get("weighted") and not whole_table:
         raise ArtefactError(
             released.path,
-            "its counts are sums of weighted votes, which determine no label of a single query",
-            "train a student that uses all counts: --method table-regression or table-network",
+            "it contains sums of weighted votes, from which this student method cannot read a label for each query",
+            "use --method table-regression or --method table-network, which learn from the sums themselves",
             code="weights",
         )
     labels = np.full(len(samples["x"]), -1, np.int64)
@@ -65,7 +65,7 @@ def student_data(
         labels[positions[hidden(labels[positions], likelihood[positions])]] = -1
         left_out = labels[positions] < 0
         other = ~left_out & (labels[positions] != released_labels[:queries])
-        line = "table of %d queries: %d labels differ from the largest count, %d are left out"
+        line = "table of %d queries: %d labels are not the class with the largest count, %d queries get no label"
         log.info(line, queries, other.sum(), left_out.sum())
     classes = released.meta["classes"]
     return StudentData(pool=samples["x"], labels=labels, classes=classes, log_likelihood=likelihood, table=table)
@@ -85,28 +85,30 @@ def _noisy_table(released: Artefact, positions: NDArray[np.integer]) -> NoisyTab
     if "noisy_counts" not in released.arrays or "neighbours" not in released.meta or released.meta["rounds"]:
         raise ArtefactError(
             released.path,
-            "it lacks the table of noisy vote counts of the whole pool, which this student needs",
+            "this student method learns from a table of noisy vote counts on the whole pool, which the file lacks",
             "give labels drawn by 'sparse-gnmax' or 'sparse-lnmax' from teachers of the model 'nearest-query'",
         )
     if len(positions) < len(released["labels"]):
         raise ArtefactError(
             released.path,
-            f"the student needs all {len(released['labels'])} queries of the table, but --queries is {len(positions)}",
+            f"this student method needs all {len(released['labels'])} queries of the table, but --queries is"
+            f" {len(positions)}",
             f"give --queries {len(released['labels'])}",
         )
     neighbours, most = released.meta["neighbours"], released.meta["parameters"]["k"]
     if most < (neighbours or 1):
         raise ArtefactError(
             released.path,
-            f"its mechanism counts only {most:g} of the {neighbours} votes of each record, but the student needs all",
-            f"give labels of a mechanism with k = {neighbours}",
+            f"this student method needs all {neighbours} votes of each record, but the table was drawn with k ="
+            f" {most:g}, so it counts fewer",
+            f"give labels drawn with k = {neighbours}",
         )
     variance = noise_of(released.meta).variance
     if variance == 0:
         raise ArtefactError(
             released.path,
-            "its table has no noise, so the student's likelihood of labels is not defined",
-            "give labels of a mechanism with noise",
+            "its counts were drawn without noise, but this student method needs a noise scale above 0",
+            "give labels drawn with noise",
         )
     counts, records = released["noisy_counts"].astype(np.float64), int(released.meta["teachers"])
     return NoisyTable(

@@ -125,7 +125,8 @@ def _read_csv(path: Path) -> NDArray[Any]:
     names = [cell for cell in first if not _is_number(cell)]
     if first and not first[0].strip("\"' "):
         raise PatebenchError(
-            f"{path}: its first column has no name, so it seems to contain row numbers; leave this column out"
+            f"{path}: the first column has no name, so it seems to contain row numbers; remove this column from the"
+            " file"
         )
     if names and len(names) < len(first):
         raise PatebenchError(
@@ -200,10 +201,10 @@ def _to_integers(path: Path, array: NDArray[Any], classes: int | None) -> NDArra
     """
     fault, limit = "", classes or MOST_VOTES
     if array.ndim != 2:
-        words = "save one of two dimensions: queries × classes, or teachers × queries with --classes"
-        fault = f"an array of shape {array.shape}; {words}"
+        words = "save counts as (queries, classes), or votes as (teachers, queries) and give --classes"
+        fault = f"an array of shape {array.shape} instead of a table; {words}"
     elif array.size == 0:
-        fault = f"an array of shape {array.shape}, which has no votes; save one of at least one query"
+        fault = f"an array of shape {array.shape}, which has no entries; save votes or counts on at least one query"
     elif array.dtype.kind not in "iuf":
         fault = f"an array of dtype {array.dtype}; save integers"
     elif (wrong := ~((array >= 0) & (array < limit) & (array == np.trunc(array)))).any():  # NaN is wrong, too
@@ -223,6 +224,6 @@ def _check_totals(counts: NDArray[np.integer]) -> None:
     if (other := np.flatnonzero(totals != totals[0])).size:
         query = int(other[0])
         raise PatebenchError(
-            f"query 0 has {plural(totals[0], 'vote')}, but query {query} has {totals[query]:,}; correct the counts. If"
-            " the table contains votes (teachers × queries), add --classes (and --votes for 'patebench epsilon')"
+            f"query 0 has {plural(totals[0], 'vote')}, but query {query} has {totals[query]:,}; correct the counts, or"
+            " add --classes if each row contains the votes of a teacher ('patebench epsilon' also needs --votes)"
         )

@@ -426,10 +426,11 @@ class _Expansion:
                 self.run.add_private_model("train_private_knn", split, knn)
         for where, method_entry in _keyed_entries(f"{self.where}.feature_methods", settings.feature_methods):
             if protects_only_labels(method_entry.method) != bool(settings.protects):
-                unit = "whole records, but this experiment labels alone"
-                unit = unit if settings.protects else "labels alone, but this experiment whole records"
+                units = ("whole records", "only labels")
+                own, wanted_unit = units if settings.protects else units[::-1]
                 raise PatebenchError(
-                    f"'{method_entry.method}' protects {unit} ({self.where}.protects); leave the method out",
+                    f"the method '{method_entry.method}' protects {own}, but this experiment protects {wanted_unit}"
+                    f" ({self.where}.protects); leave the method out, or change 'protects'",
                     code="labels",
                     where=f"{where}.method",
                 )

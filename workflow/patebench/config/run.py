@@ -29,6 +29,7 @@ from patebench.core.errors import PatebenchError
 from patebench.core.registry import Registry, nearest
 from patebench.core.seeds import Mode, stream_name
 from patebench.core.spelling import LEDGER_VARIABLES, shell_words
+from patebench.core.text import listing
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.local_mechanisms import LocalMechanism
 from patebench.models import on_features
@@ -466,8 +467,10 @@ class Run:
                 merged = {merged_option: tuple(sorted({*known[merged_option], *options[merged_option]}))}
                 known, options = {**known, **merged}, {**options, **merged}
             if known != options:
+                names = sorted(name for name in {**known, **options} if known.get(name) != options.get(name))
                 raise PatebenchError(
-                    f"two experiments write {target} with different settings; give both the same settings"
+                    f"two experiments write {target} with different values of {listing(names)}; give both the same"
+                    " values"
                 )
         self.options[target] = options
 

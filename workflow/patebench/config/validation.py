@@ -251,7 +251,10 @@ def _check_ensembles(where: str, settings: EnsembleSettings, run: Run, data: Dat
         raise PatebenchError(line, code="missing", where=f"{where}.partition.owners")
     if people is not None and people < known.private and not by_owner:
         _, kept = protected(partition.strategy, own_rows=False)  # the rows of most own data are positions
-        line = f"{where}.partition: '{partition.strategy}' protects {kept}, not a person with several records"
+        line = (
+            f"{where}.partition: '{partition.strategy}' protects {kept}, not a person with several records; to protect"
+            " people, use 'hash-owners'"
+        )
         if line not in run.warnings:
             run.warnings.append(line)
     if partition.strategy == "owners" and people is not None and set(settings.teachers) != {people}:

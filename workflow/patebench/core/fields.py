@@ -320,8 +320,10 @@ def _to_error(error: ErrorDetails, given: object, where: str) -> PatebenchError:
     place = place or "the configuration"
     if "hint" in context:
         return PatebenchError(context["hint"], code=context["code"], where=place)
-    if error["type"] in ("too_short", "string_too_short"):
-        return PatebenchError("the value is empty; give at least one entry", code="empty", where=place)
+    if error["type"] == "too_short":
+        return PatebenchError("no entry is given; give at least one", code="empty", where=place)
+    if error["type"] == "string_too_short":
+        return PatebenchError("the text is empty; give at least one character", code="empty", where=place)
     if error["type"] in _BOUNDS:
         words, limit = _BOUNDS[error["type"]]
         line = f"{show(error['input'])} is {words} {context[limit]:g}"

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.core.errors import ArtefactError, PatebenchError, is_own_file
+from patebench.core.fields import show
 
 META = "meta.json"
 #: Maximum wait for a lock in seconds.
@@ -41,6 +42,15 @@ _REFUSALS = {
 _RIGHT = "give the right file"
 #: Advice if a stage's output does not fit the layout of its kind.
 _NOT_WRITTEN = "this is a bug in the stage that wrote the file: please report it with the log"
+#: Entries of metadata that contain digests or identifiers, which mean nothing to a user → words for messages.
+_SOURCES: Mapping[str, str] = {
+    **{name: f"another {name}" for name in ("encoder", "partition", "pool")},
+    **{name: f"other {name}" for name in ("labels", "votes")},
+    **dict.fromkeys(("private", "public"), "other samples"),
+    **dict.fromkeys(("queries_files", "selected"), "other queries"),
+    "test": "another test set",
+    "sessions": "other shares",
+}
 #: Exceptions that reading a damaged archive may raise besides ValueError. For example, a flipped bit may request a
 #: password (RuntimeError) or too much memory (MemoryError).
 UNREADABLE = (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, RuntimeError, MemoryError)
@@ -105,11 +115,21 @@ class Artefact:
         """Raise ArtefactError unless the metadata entry `entry` has the value `expected`.
 
         `expected` comes from another artefact and is usually a digest. Different digests mean that the two artefacts do
-        not belong together. The message calls the other artefact `other`.
+        not belong together. The message calls the other artefact `other`, and contains both values unless they are
+        digests.
         """
-        if self.meta.get(entry) != expected:
-            fix = "give files of one release" if self.meta.get("mode") == "release" else None
-            raise ArtefactError(self.path, f"its metadata entry '{entry}' does not match {other}", fix, code="mismatch")
+        held = self.meta.get(entry)
+        if held == expected:
+            return
+        fault = f"its '{entry}' is {show(held)}, but that of {other} is {show(expected)}"
+        if entry in _SOURCES:
+            fault = f"it was made with {_SOURCES[entry]} than {other}"
+        elif show(held) == show(expected):  # long values, which are shortened
+            fault = f"its '{entry}' differs from that of {other}"
+        fix = "give files that belong together, or delete this one and run snakemake again to recreate it"
+        if self.meta.get("mode") == "release":
+            fix = "give files of one release"
+        raise ArtefactError(self.path, fault, fix, code="mismatch")
 
 
 @contextmanager
@@ -405,7 +425,7 @@ def _check_meta(path: Path, layout: Layout, meta: Mapping[str, Any]) -> None:
         raise _wrong_kind(path, meta.get("kind"), layout.kind)
     for entry in layout.meta:
         if entry not in meta:
-            raise ArtefactError(path, f"its {META} lacks '{entry}'", layout.older, code="layout")
+            raise ArtefactError(path, f"its {META} lacks the entry '{entry}'", layout.older, code="layout")
 
 
 def _check(path: Path, layout: Layout, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
@@ -413,11 +433,11 @@ def _check(path: Path, layout: Layout, arrays: Mapping[str, NDArray[Any]], meta:
     needed = {name for name, field in layout.fields.items() if not field.optional}
     if missing := needed - set(arrays):
         raise ArtefactError(
-            path, f"it lacks the array '{min(missing)}', so it is incomplete or of another version", code="layout"
+            path, f"it lacks the array '{min(missing)}', so another version wrote it or it is incomplete", code="layout"
         )
     if extra := set(arrays) - set(layout.fields):
         raise ArtefactError(
-            path, f"it contains the array '{min(extra)}', which files of kind '{layout.kind}' lack", code="layout"
+            path, f"it contains the array '{min(extra)}', which no file of kind '{layout.kind}' may have", code="layout"
         )
     for limit in sorted({field.below for field in layout.fields.values() if field.below}):
         if not isinstance(meta[limit], int):

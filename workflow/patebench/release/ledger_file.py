@@ -28,6 +28,7 @@ from patebench.core.files import Artefact, check_writable, file_lock, read_json,
 from patebench.core.seeds import Mode
 from patebench.core.text import in_json, plural
 from patebench.data.division import digest_counts
+from patebench.data.partitions import changes_in_words
 from patebench.mechanisms.base import (
     Mechanism,
     check_abstentions,
@@ -388,7 +389,7 @@ def enter_draw(
             order=order,
         )
         after.write()
-    log.info("%s: draw number %d of this private data", after.path, len(after.entries))
+    log.info("%s: entered this draw; the ledger now contains %s", after.path, plural(len(after.entries), "draw"))
     return after
 
 
@@ -407,8 +408,8 @@ def name_ledger(path: Path, private: str) -> None:
             if other.path.name != path.name and other.has_name(private):
                 raise ArtefactError(
                     other.path,
-                    f"the name '{private}' already belongs to the data of this ledger",
-                    "choose another name for the other data",
+                    f"this other ledger already uses the name '{private}' for its data",
+                    f"give another name as --private for the data of {path}",
                     code="taken",
                 )
         if ledger.private not in (None, private):
@@ -481,8 +482,8 @@ def _check_limit(
         if drawn and (requested is not None or _adds_up(ledger.spent, spent[-1])):
             raise ArtefactError(
                 ledger.path,
-                f"{made} already made from this private data ({ledger.entries[-1].what}) without a limit on the total "
-                "ε, and no limit can be added later",
+                f"{made} already made from this private data (the last: {ledger.entries[-1].what}) without a limit on"
+                " the total ε, and no limit can be added later",
                 "use other private data, and give the limit with the first draw (key 'ledger', or --ledger-budget and "
                 "--ledger-delta)",
                 code="no-limit",
@@ -496,18 +497,19 @@ def _check_limit(
             code="other-limit",
         )
     elif not protected or not set(before) <= set(protected):
+        lost = set(before) - set(protected)
         raise ArtefactError(
             ledger.path,
-            "this draw does not protect all changes of the data, such as a replaced record, that all earlier draws"
-            " protect, so the total ε stated for these changes would not hold",
+            f"the earlier draws protect against {changes_in_words(lost) if lost else 'a change of the data'}, but this"
+            " draw does not, so their total ε would not hold",
             "use votes of the partition of the earlier draws, or of one that protects the same changes",
             code="other-unit",
         )
     elif not spending.keeps(spent, limit.budget, limit.delta, order):
         raise ArtefactError(
             ledger.path,
-            f"{_describe(spent, limit.delta, order)} at δ = {limit.delta:g}, above the ledger's "
-            f"limit ε = {limit.budget:g} for all releases of this private data",
+            f"{_describe(spent, limit.delta, order)} at δ = {limit.delta:g}, above the ledger's limit"
+            f" ε = {limit.budget:g} for all releases of this private data (computed at the Rényi order of the first)",
             "draw with more noise, fewer queries or a smaller --budget",
             code="above-limit",
         )
@@ -521,7 +523,7 @@ def _describe(spent: Sequence[Spending], delta: float, order: float) -> str:
     failure, number = spending.together(spent)[1], len(spent) - 1
     if failure >= delta:
         return f"this draw and {number} before it have a failure probability of up to {failure:g}, so ε = ∞"
-    epsilon = f"ε = {four_digits(spending.epsilon(spent, delta, order))}, counted at the Rényi order of the first draw,"
+    epsilon = f"ε = {four_digits(spending.epsilon(spent, delta, order))}"
     return f"this draw and {number} before it would cost {epsilon}" if number else f"this draw costs {epsilon}"
 
 
