@@ -228,7 +228,7 @@ def test_an_index_names_paths_labels_parts_and_owners(folders: dict[str, str], i
         ("private/ant/2.png", "private/ant/nothing.png", "cannot be read"),
         ("private/ant/2.png,ant", "private/ant/2.png,", "no value in column 'label'"),
         ("pub-0", "pri-0", "both private and public records"),
-        (",private,", ",public,", "no image has the part 'private'"),
+        (",private,", ",public,", "no image has 'private' in the column 'part'"),
     ],
 )
 def test_a_wrong_index_is_one_line(index: Path, old: str, new: str, words: str) -> None:

@@ -52,7 +52,7 @@ def shards(assignment: np.ndarray) -> list[np.ndarray]:
 @given(labels, st.integers(1, 60), seeds)
 def test_iid_deals_all_samples_in_nearly_equal_shards(y: np.ndarray, teachers: int, seed: int) -> None:
     if teachers > len(y):
-        with pytest.raises(PatebenchError, match=f"{teachers} teachers are more than {len(y)} private sample"):
+        with pytest.raises(PatebenchError, match=f"there are {teachers} teachers, but only {len(y)} private sample"):
             iid(inputs(y, seed, teachers=teachers))
         return
     sizes = [len(shard) for shard in shards(iid(inputs(y, seed, teachers=teachers)))]
@@ -119,14 +119,18 @@ SKEWED = [2, 20, 20, 20]
             {"teachers": 4, "share": 0.5},
             "need 8 private samples of this label, but there are 2",
         ),
-        (SKEWED, {"teachers": 1, "share": 0.01}, "with main label [01] take only|with main label 0"),
+        (SKEWED, {"teachers": 1, "share": 0.01}, "with this main label take only|with main label 0"),
         (SKEWED, {"teachers": 4, "share": 0.0}, "the share 0.0 is invalid"),
         (SKEWED, {"teachers": 4, "share": 1.01}, "give 0 < share ≤ 1"),
         (SKEWED, {"teachers": 4, "share": float("nan")}, "give 0 < share ≤ 1"),
         (SKEWED, {"teachers": 4, "share": None}, "give 0 < share ≤ 1"),
-        (SKEWED, {"teachers": 63, "share": 0.5}, "63 teachers are more than 62 private samples; use at most 62"),
+        (SKEWED, {"teachers": 63, "share": 0.5}, "there are 63 teachers, but only 62 private samples; use at most 62"),
         (SKEWED, {"teachers": None, "share": 0.5}, "use at least one"),
-        ([1, 9, 1, 1], {"teachers": 4, "share": 0.3}, "label 1 take only 1 of its 9 .* room for only 6 more"),
+        (
+            [1, 9, 1, 1],
+            {"teachers": 4, "share": 0.3},
+            "label 1 has 9 private .* take only 1, .* room for only 6 more",
+        ),
     ],
 )
 def test_skew_refuses(counts: list[int], parameters: dict[str, Any], words: str) -> None:
@@ -143,8 +147,12 @@ def test_owners_keep_their_samples_and_become_teachers_in_order(column: np.ndarr
 @pytest.mark.parametrize(
     ("column", "teachers", "words"),
     [
-        (np.array([0, 1, 3, 0, 1, 3]), 4, r"belongs to owner 2, but 4 teachers need the owners 0 … 3; set .* to 3"),
-        (np.array([0, 1, 2, 0, 1, 9]), 3, "4 owners cannot be assigned to 3 teachers"),
+        (
+            np.array([0, 1, 3, 0, 1, 3]),
+            4,
+            r"owners of the 4 teachers are 0 … 3, but .* to owner 2; set .* to 3",
+        ),
+        (np.array([0, 1, 2, 0, 1, 9]), 3, "there are 4 owners and 3 teachers"),
         (np.array([0, 1, 2, 0, 1]), 3, r"shape \(5,\); give one integer for each of the 6 samples"),
         (np.zeros((6, 1), int), 1, "give one integer for each"),
         (np.zeros(6), 1, "the owners have dtype float64"),
@@ -172,7 +180,7 @@ def test_rows_are_hashed_with_their_key() -> None:
 
 @pytest.mark.parametrize("strategy", [by_row, by_owner])
 def test_hashes_refuse_what_leaves_a_teacher_without_samples(strategy: Callable[[PartitionInputs], Any]) -> None:
-    for teachers, words in ((None, "use at least one"), (7, "7 teachers are more than 6 private samples")):
+    for teachers, words in ((None, "use at least one"), (7, "there are 7 teachers, but only 6 private samples")):
         with pytest.raises(PatebenchError, match=words):
             strategy(inputs(np.zeros(6, int), teachers=teachers, owners=np.arange(6)))
     with pytest.raises(PatebenchError, match="needs the owner of each record"):

@@ -69,7 +69,7 @@ def test_a_cluster_without_samples_in_a_batch_keeps_its_mean() -> None:
     [
         ({"neighbours": 2}, "one vote"),
         ({"weighted": True}, "one vote"),
-        ({"variance": 1e6}, "does one class stand out from the noise"),
+        ({"variance": 1e6}, "has a class whose count stands out from the noise"),
     ],
 )
 def test_refuses_tables_that_do_not_fit(changes: dict[str, float], words: str) -> None:

@@ -51,8 +51,8 @@ class LabelledSamples:
             object.__setattr__(self, "positional", True)
         if (x.dtype, x.ndim) not in ((np.dtype(np.uint8), 4), (np.dtype(np.float32), 2)):
             raise PatebenchError(
-                f"the samples have dtype {x.dtype} and shape {x.shape}; images must be uint8 of shape (samples,"
-                " channels, height, width), tables float32 of shape (samples, features)"
+                f"the samples have dtype {x.dtype} and shape {x.shape}; give images as uint8 of shape (samples,"
+                " channels, height, width), or a table as float32 of shape (samples, features)"
             )
         if y.shape != x.shape[:1]:
             raise PatebenchError(f"{len(x)} samples have labels of shape {y.shape}; give one label for each sample")

@@ -259,7 +259,8 @@ def _list_index(index: Path) -> tuple[list[_Image], list[_Image]]:
         parts[record["part"]].append(_Image(index.parent / path, str(record["label"]), path, owner))
     for role, images in parts.items():
         if not images:
-            raise ArtefactError(index, f"no image has the part '{role}'", f"set the part '{role}' for some images")
+            fix = f"write '{role}' into this column for some images"
+            raise ArtefactError(index, f"no image has '{role}' in the column 'part'", fix)
     return parts["private"], parts["public"]
 
 

@@ -52,7 +52,7 @@ def load(root: Path, download: bool, private: str, public: str, class_names: Seq
     if _class_names(private_path, private_arrays) not in (None, names):
         raise ArtefactError(
             private_path,
-            f"its class names differ from those of {public} or the configuration",
+            f"its class names differ from those of {public} or the configuration ({listing(names)})",
             "leave 'class_names' out of this file, or give the same class names in both places",
         )
     if private_part.owners is not None and public_part.owners is None:

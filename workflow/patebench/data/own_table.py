@@ -130,8 +130,8 @@ def _note_people(
     if declared.people == "refuse":
         raise ArtefactError(
             paths[-1],
-            f"ε would not protect {people} (column '{declared.owner}') whose other records are in {paths[0]}, for"
-            f" example the owner of record {int(np.flatnonzero(is_in_both)[0]) + 1}",
+            f"ε would not protect {people} (column '{declared.owner}') with private records in this file and public"
+            f" records in {paths[0]}, for example the owner of record {int(np.flatnonzero(is_in_both)[0]) + 1}",
             "make all records of a person private or all public, or set 'people: leave-out' in 'table' to drop these"
             " private records",
             code="person-in-both-parts",
@@ -279,7 +279,8 @@ def expanded(declared: TableDeclaration, public: "pd.DataFrame", path: Path) -> 
         if not (names := [pattern] if is_name else fnmatch.filter(unnamed, pattern)):
             raise ArtefactError(
                 path,
-                f"no undeclared column matches the pattern '{pattern}' in 'table.features'",
+                f"the pattern '{pattern}' in 'table.features' matches none of the columns that are not declared by name"
+                f" ({listing(unnamed) or 'there are none'})",
                 "correct the pattern in the configuration",
                 code="missing-column",
             )
@@ -396,7 +397,8 @@ def _hash_owners(column: "pd.Series[Any]", name: str, path: Path) -> NDArray[np.
     owners = [plain_text(value) for value in column]
     numbers = hash_names(owners)
     if len(np.unique(numbers)) < len(set(owners)):
-        raise ArtefactError(path, f"two owners in the column '{name}' have the same hash", "rename one of the owners")
+        fault = f"two owners in the column '{name}' have the same hash, so they cannot be distinguished"
+        raise ArtefactError(path, fault, "change the spelling of an owner")
     return numbers
 
 

@@ -212,8 +212,8 @@ def skew(inputs: PartitionInputs) -> Assignment:
             )
         if len(stock) - needed > room:
             raise PatebenchError(
-                f"the shards with main label {label} take only {needed} of its {len(stock)} private samples, and the"
-                f" other shards have room for only {room} more; {fix}"
+                f"label {label} has {len(stock)} private samples, but the shards with this main label take only"
+                f" {needed}, and the other shards have room for only {room} more; {fix}"
             )
         slots = np.repeat(np.flatnonzero(own), quotas[own])
         assignment[stock[: len(slots)]] = slots
@@ -237,10 +237,12 @@ def owners(inputs: PartitionInputs) -> Assignment:
     if identities.max() < teachers:
         absent = np.setdiff1d(np.arange(teachers), identities)[0]
         raise PatebenchError(
-            f"no sample belongs to owner {absent}, but {teachers} teachers need the owners 0 … {teachers - 1}; {fix},"
-            " or correct the owners"
+            f"the owners of the {teachers} teachers are 0 … {teachers - 1}, but no sample belongs to owner {absent};"
+            f" {fix}, or correct the owners"
         )
-    raise PatebenchError(f"{plural(present, 'owner')} cannot be assigned to {teachers} teachers one to one; {fix}")
+    raise PatebenchError(
+        f"each owner becomes a teacher, but there are {plural(present, 'owner')} and {teachers} teachers; {fix}"
+    )
 
 
 def by_row(inputs: PartitionInputs) -> Assignment:
@@ -297,7 +299,7 @@ def check_teachers(teachers: int, samples: int, people: int | None = None) -> No
     for most, what in ((samples, "private sample"), (people, "person")):
         if most is not None and teachers > most:
             raise PatebenchError(
-                f"{teachers} teachers are more than {plural(most, what)}; use at most {plural(most, 'teacher')}",
+                f"there are {teachers} teachers, but only {plural(most, what)}; use at most {plural(most, 'teacher')}",
                 code="bound",
             )
 
@@ -376,8 +378,8 @@ def check_disjoint(indices: NDArray[Any], offsets: NDArray[Any], samples: int, *
     """
     if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(indices):
         raise PatebenchError(
-            f"'offsets' of the shards must run from 0 to {len(indices)}, the number of indices; make the partition"
-            " again"
+            f"the array 'offsets' of the shards must run from 0 to {len(indices)}, the length of the array 'indices',"
+            f" but runs from {offsets[0]} to {offsets[-1]}; make the partition again"
         )
     sizes = np.diff(offsets.astype(np.int64))
     if (sizes < (0 if empty else 1)).any():

@@ -71,7 +71,7 @@ def propose(
     if len(others) < 2:
         raise ArtefactError(
             path,
-            f"its columns are {listing(columns)}, which are too few",
+            f"it has too few columns ({listing(columns)})",
             "give a table with a label and at least one feature",
         )
     label = label or others[-1]
@@ -79,7 +79,9 @@ def propose(
         frame = frame[public_by_hash(frame, owner, public_share)]
     if not len(frame):
         raise ArtefactError(
-            path, "it contains no public records", "give a file with more records, or a larger public share"
+            path,
+            f"none of its records becomes public at a public share of {public_share or 0:g}",
+            "give a file with more records, or a larger --public-share",
         )
     classes = sorted(set(map(plain_text, frame[label].dropna())))
     if len(classes) < 2:

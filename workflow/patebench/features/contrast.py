@@ -85,8 +85,8 @@ class ContrastEncoder(Encoder):
             sizes, flat = [part.numel() for part in tensors], torch.from_numpy(arrays[name])
             if len(flat) != sum(sizes):
                 raise PatebenchError(
-                    f"its arrays do not belong to a contrastive encoder for samples of shape {shape}, since '{name}'"
-                    f" has {len(flat)} values instead of {sum(sizes)}"
+                    f"its array '{name}' has {len(flat)} values, but a contrastive encoder for samples of shape {shape}"
+                    f" has {sum(sizes)}, so it is damaged or another encoder made it"
                 )
             for tensor, values in zip(tensors, torch.split(flat, sizes), strict=True):
                 tensor.data.copy_(values.reshape(tensor.shape))

@@ -95,7 +95,9 @@ class GraphEncoder(Encoder):
         shape, size = np.split(arrays["shape"], [-2])
         total = 2 * int(np.prod(size))
         if not len(shape) or not 0 < total < len(arrays["weights"]):
-            raise PatebenchError(f"its arrays do not belong to the encoder '{cls.kind}'")
+            raise PatebenchError(
+                f"its arrays do not fit the encoder '{cls.kind}', so it is damaged or another encoder made it"
+            )
         base, features = np.split(arrays["weights"], [-total])
         anchors, smoothed = features.reshape(2, *size)
         return cls(cls.base_class.of({**arrays, "weights": base, "shape": shape}), anchors, smoothed)

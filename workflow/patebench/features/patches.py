@@ -91,7 +91,10 @@ class PatchEncoder(Encoder):
         inputs, clusters = shape[0] * SIZE * SIZE, len(arrays["mean"]) // _QUARTERS
         sizes = [inputs, inputs * inputs, clusters * inputs]
         if clusters < 1 or len(arrays["weights"]) < sum(sizes):
-            raise PatebenchError(f"its arrays do not belong to the encoder 'patches' for images of shape {shape}")
+            raise PatebenchError(
+                f"its arrays do not fit the encoder 'patches' for images of shape {shape}, so it is damaged or another"
+                " encoder made it"
+            )
         parts = torch.from_numpy(arrays["weights"]).tensor_split(np.cumsum(sizes).tolist())
         centre, whitening, dictionary, axes = (part.clone() for part in parts)
         encoder = cls(shape, centre, whitening.reshape(inputs, inputs), dictionary.reshape(clusters, inputs))

@@ -53,7 +53,9 @@ class _Plain(Encoder):
         shape = tuple(map(int, arrays["shape"]))
         cls.check(shape)
         if len(arrays["weights"]) != 1 or arrays["weights"].any():
-            raise PatebenchError(f"its arrays do not belong to the encoder '{cls.kind}'")
+            raise PatebenchError(
+                f"its arrays do not fit the encoder '{cls.kind}', so it is damaged or another encoder made it"
+            )
         return cls(shape)
 
 

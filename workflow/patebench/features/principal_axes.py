@@ -77,7 +77,7 @@ class PrincipalAxes:
         mean, spread = torch.from_numpy(arrays["mean"]), torch.from_numpy(arrays["spread"])
         if not len(mean) == len(spread) == inputs or not len(axes) or len(axes) % inputs:
             raise PatebenchError(
-                f"its arrays do not belong to the encoder '{kind}', so it is damaged or of another encoder"
+                f"its arrays do not fit the encoder '{kind}', so it is damaged or another encoder made it"
             )
         return cls(mean, spread, axes.reshape(inputs, -1))
 

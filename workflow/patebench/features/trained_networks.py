@@ -175,7 +175,7 @@ class NetworkEncoder(AxesEncoder):
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         if "network" not in arrays:
-            raise PatebenchError("it lacks the array 'network', which an encoder from your own file stores")
+            raise PatebenchError("it lacks the array 'network', but the encoder of the pool is one from your own file")
         return super(NetworkEncoder, cls.of_content(arrays["network"].tobytes())).of(arrays)
 
 

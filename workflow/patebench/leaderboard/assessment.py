@@ -297,7 +297,7 @@ def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
             raise PatebenchError(text, code="attachment")
     if mechanism.classes is not None and array.max() >= mechanism.classes:
         raise PatebenchError(
-            f"{attachment.file} contains class {array.max()}, counted from 0, but mechanism.classes is"
+            f"{attachment.file} contains class {array.max()} (counted from 0), but mechanism.classes is"
             f" {mechanism.classes}; correct the file or mechanism.classes",
             code="attachment",
         )

@@ -287,7 +287,7 @@ def read_caption(path: Path) -> str:
         raise ArtefactError(path, f"this caption cannot be read ({fault})", "restore the file") from None
     if not text:
         raise ArtefactError(
-            path, "this file is empty, but the report needs its caption", "restore the file, or write the caption"
+            path, "this caption file is empty", "restore the file, or write the caption of the figure or table into it"
         )
     return "\n".join(f"<p>{_inline(paragraph)}</p>" for paragraph in re.split(r"\n\s*\n", text))
 

@@ -110,8 +110,9 @@ def binary_experts(state: AcquisitionState, queries: int, seed: int) -> NDArray[
     shuffled = generator(seed, "order").permutation(state.unqueried)
     doubtful = unconfident(expert_scores(state, shuffled, seed))
     log.info(
-        "experts are unconfident of %d of %d unqueried samples; %d are queried", doubtful.sum(), len(shuffled), queries
-    )
+        "the binary experts are unsure of the label of %d of %d unqueried samples; %d samples are selected",
+        doubtful.sum(), len(shuffled), queries,
+    )  # fmt: skip
     return np.concatenate([shuffled[doubtful], shuffled[~doubtful]])[:queries]
 
 

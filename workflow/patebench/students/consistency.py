@@ -195,7 +195,8 @@ def trainer_in_clusters(data: StudentData, config: StudentConfig, seed: int) -> 
     pure = shares.max(axis=1) >= _PURE
     if not pure.any():
         raise PatebenchError(
-            "in no row of the released table does one class stand out from the noise; use less noise or fewer queries"
+            "no query of the released table has a class whose count stands out from the noise; draw labels with less"
+            " noise, or on fewer queries"
         )
     vectors = data.features(data.pool)
     clusters = torch.from_numpy(nearest(vectors, centres(vectors, table.queries)))
