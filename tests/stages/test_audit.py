@@ -39,7 +39,8 @@ def test_the_command_shows_a_table():
     ("words", "fault"),
     [
         (["--delta=1e-5", "--classes=3", "--confidence=1"], "--confidence: 1.0 is too large; give a value below 1"),
-        (["--delta=1e-5"], "give exactly one of --votes, --classes and --samples"),
+        (["--delta=1e-5"], "the number of classes is missing; give one of --votes, --classes and --samples"),
+        (["--delta=1e-5", "--classes=3", f"--samples={__file__}"], "is given by both --classes and --samples"),
     ],
 )
 def test_mistakes_are_one_line(words, fault):

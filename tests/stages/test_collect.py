@@ -189,14 +189,14 @@ NOT_GIVEN = "not among the files of --labels"
     [
         (lambda made: _of_other_votes(made, "bounds"), NOT_GIVEN),
         (lambda made: _of_other_votes(made, "labels"), "other votes than"),
-        (_truth_of_another_pool, "entry 'pool' does not match"),
+        (_truth_of_another_pool, "it was made with another pool than"),
         (lambda made: _ensemble(made, votes="0" * 64), "other votes than"),
         (lambda made: _ensemble(made, split="seed-3_pool-4"), "split: 'seed-3_pool-4' is not valid; give a mapping"),
         (lambda made: _rewritten_labels(made, rounds="random-2"), "its entry 'rounds' is not a list"),
-        (lambda made: {"labels": [_write_selected(made, [0, 4])]}, "queries occur twice or are not in"),
-        (lambda made: {"labels": [_write_selected(made, [1, 1])]}, "queries occur twice or are not in"),
+        (lambda made: {"labels": [_write_selected(made, [0, 4])]}, "its query 4 (counted from 0) is not among the 4"),
+        (lambda made: {"labels": [_write_selected(made, [1, 1])]}, "its query 1 occurs twice"),
         (lambda made: {"labels": [], "bounds": []}, NOT_GIVEN),
-        (_student_of_more_labels, "trained on more labels than"),
+        (_student_of_more_labels, "its student was trained on 5 queries, but"),
         (lambda made: _rewritten_labels(made, np.zeros(3, np.int32)), "it contains 3 labels, but "),
     ],
 )

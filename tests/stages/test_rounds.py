@@ -176,13 +176,16 @@ def test_files_that_do_not_go_together_are_refused(rounds):
     for call, words in (
         (lambda: rounds.account(1, 1), "was selected more than once"),
         (lambda: rounds.account(1), "its labels are for other queries"),
-        (lambda: rounds.account(), "give the file of each round's queries as --selected"),
+        (lambda: rounds.account(), "its queries were selected in rounds, but --selected is missing"),
         (
             lambda: rounds.account(0, 1, queries=(5, 10)),
             "published together, so ε is stated only for all of them, but --queries is 5, 10",
         ),
         (lambda: rounds.aggregate(1, parameters={**PARAMETERS, "sigma2": 1.0}), "parameters"),
-        (lambda: rounds.aggregate(1, parameters=silent, earlier=other), "were not selected with the labels"),
+        (
+            lambda: rounds.aggregate(1, parameters=silent, earlier=other),
+            "selected with other labels than",
+        ),
         (lambda: rounds.aggregate(1, earlier=None), "labels of an earlier round, but --earlier is missing"),
         (lambda: rounds.aggregate(1, selected=None), "--earlier is only for queries selected in a round"),
         (lambda: rounds.aggregate(0, out="x.npz", **budget), "a budget is not supported for queries selected"),

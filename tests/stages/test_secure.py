@@ -243,9 +243,9 @@ def test_files_that_do_not_belong_together_give_no_sum(votes, tmp_path):
     asked = cut(tmp_path / "d", votes, 6, 11, facts={"queries": np.arange(QUERIES)})
     out = tmp_path / "sum.npz"
     for given, fault in (
-        ([a[0], b[1]], "entry 'aggregator' does not match"),
-        ([a[0], again[0]], "entry 'mode' does not match"),
-        ([a[0], a[0], b[0]], "the same teacher"),
+        ([a[0], b[1]], "its 'aggregator' is 2, but that of .* is 1"),
+        ([a[0], again[0]], "its 'mode' is 'release', but that of .* is 'seeded'"),
+        ([a[0], a[0], b[0]], "contain shares of teacher 0 .counted from 0. more than once"),
         ([a[0], asked[0]], "its queries differ from those of"),
         ([few[0]], "only 9 of 12 teachers sent shares, but the stated noise needs 10"),
     ):
@@ -299,11 +299,11 @@ def test_a_cut_goes_into_one_published_sum(votes, tmp_path, monkeypatch):
 def test_parties_that_make_no_sense_are_refused(votes, ragged, tmp_path):
     for cast, changes, fault in (
         (votes, {"mechanism": "gnmax", "parameters": {"sigma": 5.0}}, "does not work with secure aggregation; use dis"),
-        (votes, {"teachers": 10}, "it contains teacher number 11, counted from 0, but --teachers is 10"),
+        (votes, {"teachers": 10}, r"it contains votes of teacher 11 .counted from 0., but --teachers is 10"),
         (votes, {"parameters": {"sigma": 6.0, "tolerance": 12.0}}, "tolerance = 12 must be below the number of"),
         (votes, {"out": [tmp_path / "one.npz"]}, "a single aggregator would see every vote"),
         (ragged, {}, r"may abstain.* every query; use the mechanism distributed-sparse-gnmax"),
-        (ragged, {**CAPPED, "facts": {"abstentions": False}}, "these run from -1"),
+        (ragged, {**CAPPED, "facts": {"abstentions": False}}, "the votes run from -1"),
         (votes, {"facts": {"queries_files": ["a"]}}, "selected in rounds, but secure aggregation reveals all"),
     ):
         with pytest.raises(PatebenchError, match=fault):

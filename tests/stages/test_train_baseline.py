@@ -52,8 +52,8 @@ def test_true_labels_show_what_students_could_learn(digits: Digits) -> None:
     assert 0.8 < told["accuracy"] < 0.97
     assert "private" not in told
     for private, labels, words in (
-        (digits.private, 200, "the training data are incomplete or given twice; give --private alone"),
-        (None, None, "the training data are incomplete or given twice; give --private alone"),
+        (digits.private, 200, "are given by --private, --pool, --truth, --true-labels; give either --private alone"),
+        (None, None, "are given by --pool, --truth; give either --private alone"),
         (None, 301, r"--true-labels is 301, but .*pool\.npz has 300 samples"),
     ):
         with pytest.raises(PatebenchError, match=words):

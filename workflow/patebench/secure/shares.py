@@ -135,12 +135,14 @@ def check_teachers(mechanism: NoiseShares, teachers: NDArray[np.integer], ensemb
     of the teachers that sent shares, and `ensemble` is the number of all teachers. `where` is the path of the first
     file of shares, for the message on duplicates.
     """
-    if len(set(teachers.tolist())) < len(teachers):
+    numbers, times = np.unique(teachers, return_counts=True)
+    if len(numbers) < len(teachers):
         raise PatebenchError(
-            f"two of the given files (the first is {where}) contain shares of the same teacher; give each file once"
+            f"the given files (the first is {where}) contain shares of teacher {numbers[times > 1][0]} (counted from 0)"
+            " more than once; give each file once"
         )
     if len(teachers) < (needed := mechanism.needed(ensemble)):
         raise PatebenchError(
-            f"only {len(teachers)} of {ensemble} teachers sent shares, but the stated noise needs {needed}; "
-            "wait for more, or start again with a larger tolerance"
+            f"only {len(teachers)} of {ensemble} teachers sent shares, but the stated noise needs {needed} of them; "
+            "wait for more shares, or make all shares again with a larger tolerance"
         )

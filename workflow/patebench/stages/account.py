@@ -19,6 +19,7 @@ from patebench.cli.command import SEED, OutputFile, processes, stage_command
 from patebench.config.parameters import AccountParameters
 from patebench.core.bound import Bound, Kind, curves
 from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.fields import show
 from patebench.core.files import Artefact, read_arrays, write_json
 from patebench.core.formats import LABELS, PARTITION_FACTS
 from patebench.core.seeds import Mode
@@ -158,8 +159,8 @@ def _read_rounds(labels: Artefact, selected: Sequence[Path], votes: Artefact) ->
     if not selected:
         raise ArtefactError(
             labels.path,
-            "its queries were selected in rounds, but no files of these queries are given",
-            "give the file of each round's queries as --selected",
+            "its queries were selected in rounds, but --selected is missing",
+            "give --selected with a file of queries, once for each round, first round first",
         )
     rounds = Selected.read(selected, votes)
     if rounds.facts()["queries_files"] != labels.meta["queries_files"]:
@@ -225,18 +226,21 @@ def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path)
         for entry in (entries[key] for key in own)
     ]
     if stored != expected:
-        differing = [name for a, b in zip(stored, expected, strict=False) for name in a if a[name] != b[name]]
-        what = differing[0] if differing else "number of rounds"
+        differing = [
+            (name, a[name], b[name]) for a, b in zip(stored, expected, strict=False) for name in a if a[name] != b[name]
+        ]
+        what, entered, own_value = (*differing, ("number of rounds", len(stored), len(expected)))[0]
+        values = "" if what == "partition" else f" ({show(entered)} instead of {show(own_value)})"
         raise ArtefactError(
             ledger.path,
-            f"its entry for {labels.path} differs in the {what} from these labels and the votes {source.path}",
+            f"its entry for {labels.path} differs in the {what} from these labels and the votes {source.path}{values}",
             "give the unchanged labels and the votes from which they were drawn",
         )
     # The last round's votes contain the votes of earlier rounds. Secure aggregation stores no digest of the votes.
     if entries[own[-1]].votes not in (None, source.digest):
         raise ArtefactError(
             ledger.path,
-            f"{labels.path} was drawn from other votes than {source.path}",
+            f"according to this ledger, {labels.path} was drawn from other votes than {source.path}",
             "give the votes from which the labels were drawn",
         )
     return ledger

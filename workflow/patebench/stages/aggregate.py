@@ -96,7 +96,7 @@ def run(
         if "queries_files" in source.meta:
             raise ArtefactError(
                 votes,
-                "it contains votes on queries selected in rounds",
+                "its queries were selected in rounds, but --selected is missing",
                 "give the queries of the last round as --selected",
             )
         cost = cost_per_query(mechanism, checked, all_votes.teachers, all_votes.classes) if limit else None
@@ -156,30 +156,29 @@ def _read_earlier_labels(
     """
     before = None if earlier is None else read_arrays(earlier, LABELS)
     if selected.meta["labels"] != (before.digest if before else None):
-        raise ArtefactError(
-            selected.path,
-            f"its queries were not selected with the labels {earlier}"
-            if earlier
-            else "its queries were selected with labels of an earlier round, but --earlier is missing",
-            OF_ROUNDS,
-        )
+        if earlier is None:
+            fault = "its queries were selected with labels of an earlier round, but --earlier is missing"
+            raise ArtefactError(selected.path, fault, "give these labels as --earlier")
+        fault = f"its queries were selected with other labels than {earlier}, which is given as --earlier"
+        raise ArtefactError(selected.path, fault, OF_ROUNDS)
     asked = votes.meta.get("queries_files")
     if asked is not None and asked[:-1] != (before.meta["queries_files"] if before else []):
-        raise ArtefactError(
-            votes.path,
-            f"its votes do not follow the rounds of the labels {earlier}"
+        fault = (
+            f"it contains votes of other earlier rounds than the labels {earlier}"
             if earlier
-            else f"its votes are of a later round than the queries {selected.path}",
-            OF_ROUNDS,
+            else f"it contains votes of {len(asked)} rounds, but the queries {selected.path} are of the first round"
         )
+        raise ArtefactError(votes.path, fault, OF_ROUNDS)
     if before is not None:
-        same = ("votes", "mechanism", "parameters", "mode", "teachers", "abstentions", *PARTITION_FACTS, *VOTING_FACTS)
-        expected = {entry: facts.get(entry) for entry in same}
         # If teachers vote in each round, the earlier labels were drawn from the votes of the previous round.
-        if asked is not None and expected["votes"] is not None:
-            expected["votes"] = votes.meta["earlier_votes"]
-        for entry, value in expected.items():
-            before.require(entry, value, str(selected.path))
+        if asked is not None and facts["votes"] is not None:
+            before.require("votes", votes.meta["earlier_votes"], f"the earlier rounds of {votes.path}")
+        else:
+            before.require("votes", facts["votes"], str(votes.path))
+        for entry in ("mechanism", "parameters", "mode"):
+            before.require(entry, facts[entry], "this round")
+        for entry in ("teachers", "abstentions", *PARTITION_FACTS, *VOTING_FACTS):
+            before.require(entry, facts.get(entry), str(votes.path))
         check_distinct(np.concatenate([before["queries"], selected["queries"]]), selected.path)
     return before
 

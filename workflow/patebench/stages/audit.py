@@ -55,10 +55,11 @@ def run(
         teachers, classes, facts = table.teachers, table.classes, {"dataset": source.meta.get("dataset", "")}
     if teachers is None:
         raise PatebenchError("the number of teachers is missing; give --teachers or --votes")
-    if (classes is None) == (samples is None):
-        raise PatebenchError(
-            "the number of classes is missing or given twice; give exactly one of --votes, --classes and --samples"
-        )
+    if classes is None and samples is None:
+        raise PatebenchError("the number of classes is missing; give one of --votes, --classes and --samples")
+    if classes is not None and samples is not None:
+        given = "--classes" if votes is None else "--votes"
+        raise PatebenchError(f"the number of classes is given by both {given} and --samples; leave one of them out")
     checked = make_mechanism(mechanism, parameters)
     check_size_of_delta(Mode.SEEDED, teachers, delta)
     facts = read_facts(samples, SAMPLES) if samples else {**facts, "classes": classes}

@@ -28,6 +28,7 @@ from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, read_json, write_json
 from patebench.core.formats import LABELS, TRUTH
 from patebench.core.seeds import Mode
+from patebench.core.text import plural
 from patebench.mechanisms.base import Mechanism, json_parameters, mechanism_of
 from patebench.reporting.frames import check_record
 
@@ -186,7 +187,12 @@ def _student_record(path: Path, label_sets: Mapping[str, _LabelSet], votes: Arte
     content, label_set = _read_for_labels(path, "train_student", label_sets)
     student = select_entries(path, content, ("method", "queries", "accuracy", "model", "recipe", "config"))
     if student["queries"] > len(label_set.positions):
-        raise ArtefactError(path, f"its student was trained on more labels than {label_set.labels.path} contains", _FIX)
+        raise ArtefactError(
+            path,
+            f"its student was trained on {plural(student['queries'], 'query')}, but {label_set.labels.path} contains"
+            f" labels of only {len(label_set.positions)}",
+            _FIX,
+        )
     cast = votes.meta.get("neighbours") or 1  # votes of a record, if records vote
     return {
         "record": "student",

@@ -47,7 +47,9 @@ def run(
     check_whole_pool(source)
     samples, model, recipe = parameters.samples, parameters.model, parameters.recipe
     if max(samples) > len(public["x"]):
-        raise PatebenchError(f"--samples is {max(samples)}, but {pool} has only {len(public['x'])} samples; use fewer")
+        raise PatebenchError(
+            f"--samples is {max(samples)}, but {pool} has {len(public['x'])} samples; use at most {len(public['x'])}"
+        )
     if "soft" not in source.arrays:
         raise ArtefactError(
             votes,
@@ -69,8 +71,9 @@ def run(
             check_learner(f"network of {name} labels", learner, public)
             reached = class_accuracy(test_set["y"], learner.predict(test_set["x"]), test_set.meta["class_names"])
             log.info(
-                "%s, T = %g, %d samples: %.2f%% on the test set", name, temperature, number, 100 * reached["accuracy"]
-            )
+                "%s, temperature %g, %d samples: accuracy %.2f%% on the test set",
+                name, temperature, number, 100 * reached["accuracy"],
+            )  # fmt: skip
             learnt.append({"labels": name, "temperature": temperature, "samples": number, **reached})
             done(len(learnt))
     facts = {"model": model, "recipe": recipe, "epochs": epochs_of(recipe, parameters.epochs), "seed": seed}

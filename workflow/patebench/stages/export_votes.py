@@ -71,7 +71,10 @@ def run(
     facts = read_json(summary, "join_votes")
     if facts.get("votes") != source.digest:
         raise ArtefactError(
-            summary, f"it is not the summary of {votes}", "give the summary of these votes", code="mismatch"
+            summary,
+            f"it summarises other votes than {votes}",
+            "give the summary that was written together with these votes (ensemble.json)",
+            code="mismatch",
         )
     about = select_entries(summary, facts, _FACTS)
     copies = read_manifest(manifest, "copies")["copies"] if manifest else {}
@@ -84,8 +87,8 @@ def run(
     if "queries_files" in source.meta:
         raise ArtefactError(
             votes,
-            "it contains votes on queries that a student selected",
-            "export votes on the whole pool or on clusters",
+            "its queries were selected in rounds by a student, and such votes cannot be exported",
+            "give votes on the whole pool or on clusters",
             code="rounds",
         )
     with new_folder(out) as folder:

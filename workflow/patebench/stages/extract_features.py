@@ -39,7 +39,11 @@ def run(
     if issubclass(kind, NetworkEncoder) != (network is not None):
         if network:
             raise PatebenchError(f"the encoder '{name}' is built in; leave out --network", code="network")
-        raise PatebenchError(f"the encoder '{name}' is your own; give its file as --network", code="network")
+        raise PatebenchError(
+            f"the encoder '{name}' is not built in, but --network is missing; give the file of its network as"
+            " --network",
+            code="network",
+        )
     if network is not None:
         kind = NetworkEncoder.of_file(network)
     with torch.random.fork_rng(devices=[]), progress(f"features of {len(samples['x'])} samples", None, "steps") as done:

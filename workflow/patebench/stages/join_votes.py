@@ -25,6 +25,7 @@ from patebench.core.class_accuracy import class_accuracy
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, write_arrays, write_json
 from patebench.core.formats import CHUNK, PARTITION, POOL, TRUTH, VOTES, WEIGHTS
+from patebench.core.text import plural
 
 log = logging.getLogger("patebench")
 
@@ -94,9 +95,10 @@ def run(
     truths = answers["y"][arrays["queries"]] if "queries" in arrays else answers["y"]
     quality = describe_votes(arrays, teachers, truths, test_set["y"], names, abstentions=may_abstain(first))
     known = [accuracy for accuracy in quality["teacher_accuracies"] if accuracy is not None]
+    mean = f"mean accuracy {100 * np.mean(known):.2f}% on the test set; " if known else ""
     log.info(
-        "%d teachers, %.2f%% accurate on average; plurality %.2f%% on the pool",
-        teachers, 100 * np.mean(known or [0]), 100 * quality["plurality_accuracy_pool"],
+        "%d teachers: %sthe label with the most votes is right for %.2f%% of the queries",
+        teachers, mean, 100 * quality["plurality_accuracy_pool"],
     )  # fmt: skip
     ensemble = {
         "votes": digest,
@@ -128,10 +130,12 @@ def _read_earlier_votes(earlier: Path | None, chunk: Artefact) -> Artefact | Non
             )
         return None
     before = read_arrays(earlier, VOTES)
-    if not rounds or before.meta.get("queries_files") != rounds[:-1]:
-        raise ArtefactError(
-            earlier, f"its votes are not those of all rounds before {chunk.path}", OF_ROUNDS, code="rounds"
-        )
+    if not rounds:
+        fault = f"it is given as --earlier, but the queries of {chunk.path} were not selected in rounds"
+        raise ArtefactError(earlier, fault, "leave --earlier out", code="rounds")
+    if before.meta.get("queries_files") != rounds[:-1]:
+        fault = f"it contains votes of other rounds than those before {chunk.path}"
+        raise ArtefactError(earlier, fault, OF_ROUNDS, code="rounds")
     for fact in _IN_ALL_ROUNDS:
         before.require(fact, chunk.meta.get(fact), str(chunk.path))
     return before
@@ -236,8 +240,8 @@ def _check_teachers(chunks: Sequence[Artefact], shards: Artefact) -> None:
             if teacher in owners:
                 raise ArtefactError(
                     part.path,
-                    f"it contains votes of teacher {teacher}, as {owners[teacher]} does",
-                    "give each teacher only once (--chunk)",
+                    f"it contains votes of teacher {teacher}, which {owners[teacher]} contains too",
+                    "give each chunk of teachers once as --chunk",
                     code="teachers",
                 )
             owners[teacher] = part.path
@@ -252,9 +256,9 @@ def _check_teachers(chunks: Sequence[Artefact], shards: Artefact) -> None:
     if extra := set(owners) - set(range(shards.meta["teachers"])):
         raise ArtefactError(
             owners[min(extra)],
-            f"it contains teacher {min(extra)}, counted from 0, but the partition {shards.path} has only"
-            f" {shards.meta['teachers']}",
-            "give the partition of these teachers",
+            f"it contains votes of teacher {min(extra)} (counted from 0), but {shards.path} is a partition for only"
+            f" {plural(shards.meta['teachers'], 'teacher')}",
+            "give the partition with which these teachers were trained",
             code="teachers",
         )
 

@@ -63,7 +63,7 @@ def run(
         "accuracy_pool": float(np.mean(names[in_pool] == answers["y"])),
         "matched_accuracy": matched_accuracy,
     }
-    log.info("%d clusters, named by true labels: %.2f%% on the test set", clusters, 100 * reached["accuracy"])
+    log.info("%d clusters, named by true labels: accuracy %.2f%% on the test set", clusters, 100 * reached["accuracy"])
     result = {
         "pool": samples.digest,
         "truth": answers.digest,

@@ -36,14 +36,14 @@ def run(
         if not np.array_equal(part["teachers"], first["teachers"]):
             raise ArtefactError(
                 part.path,
-                f"this sum and {first.path} are over shares of different teachers",
+                f"this sum and {first.path} contain shares of different teachers",
                 "let all aggregators sum the shares of the same teachers",
             )
     numbers, needed = sorted(part.meta["aggregator"] for part in parts), first.meta["aggregators"]
     if numbers != list(range(1, needed + 1)):
         raise PatebenchError(
-            f"--sums gives the sums of the aggregators {', '.join(map(str, numbers))}, but must give one sum of each "
-            f"aggregator from 1 to {needed}; repeat --sums once for each aggregator"
+            f"--sums gives the sums of the aggregators {', '.join(map(str, numbers))}, but one sum of each aggregator "
+            f"from 1 to {needed} is needed; repeat --sums once for each aggregator"
         )
     mechanism = stated_mechanism(first)
     check_teachers(mechanism, first["teachers"], first.meta["ensemble"], str(first.path))

@@ -61,8 +61,8 @@ def run(
     if numbers.max() >= teachers:
         raise ArtefactError(
             chunk,
-            f"it contains teacher number {numbers.max()}, counted from 0, but --teachers is {teachers}",
-            "give the total number of teachers as --teachers",
+            f"it contains votes of teacher {numbers.max()} (counted from 0), but --teachers is {teachers}",
+            "give the number of all teachers, not only of this chunk, as --teachers",
         )
     check_protects(source, draws.mode)
     check_size_of_delta(draws.mode, teachers, ledger_delta, votes=source)

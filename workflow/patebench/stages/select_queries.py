@@ -87,7 +87,7 @@ def run(
     if selection.queries > len(state.unqueried):
         raise PatebenchError(
             f"--queries is {selection.queries}, but only {plural(len(state.unqueried), 'sample')} of {pool} "
-            "remain unselected; use fewer"
+            f"remain unselected; use at most {len(state.unqueried)}"
         )
     chosen = STRATEGIES.load(strategy)(state, selection.queries, derive(seed, stream))
     if len(np.unique(chosen)) != selection.queries or not np.isin(chosen, state.unqueried).all():

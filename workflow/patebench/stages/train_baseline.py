@@ -49,13 +49,16 @@ def run(
         digests = {"pool": source.digest, "truth": answers.digest}
         check_together(pool=source, truth=answers)
         if true_labels > len(source["x"]):
-            line = f"--true-labels is {true_labels}, but {pool} has {len(source['x'])} samples; use fewer"
+            most = len(source["x"])
+            line = f"--true-labels is {true_labels}, but {pool} has {most} samples; use at most {most}"
             raise PatebenchError(line)
         x, y = source["x"][:true_labels], answers["y"][:true_labels]
     else:
+        options = {"--private": private, "--pool": pool, "--truth": truth, "--true-labels": true_labels}
+        given = ", ".join(option for option, value in options.items() if value) or "no option"
         raise PatebenchError(
-            "the training data are incomplete or given twice; give --private alone, or --pool, --truth and "
-            "--true-labels"
+            f"the training data are given by {given}; give either --private alone, or --pool, --truth and --true-labels"
+            " together"
         )
     model, epochs = training.model, epochs_of(training.recipe, training.epochs)
     learner = make_learner(model, training.recipe, classes=source.meta["classes"], epochs=training.epochs)
@@ -64,7 +67,7 @@ def run(
     for samples in (source, test_set):
         check_learner(f"baseline {model}", learner, samples)
     reached = class_accuracy(test_set["y"], learner.predict(test_set["x"]), test_set.meta["class_names"])
-    log.info("%s of %s: %.2f%% on the test set", model, name, 100 * reached["accuracy"])
+    log.info("%s trained on %s: accuracy %.2f%% on the test set", model, name, 100 * reached["accuracy"])
     result = {
         **digests,
         "test": test_set.digest,

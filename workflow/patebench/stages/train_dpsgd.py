@@ -124,7 +124,10 @@ def run(
         classifier = {"classifier": name, "classifier_accuracy": reached["accuracy"]}
         student = student_of_labels(training.student, public, known, test_set, derive(seed, stream, "student"))
         reached = {**classifier, **student}
-    log.info("DP-SGD, %s: %.2f%% on the test set at ε = %.4g", training.form, 100 * reached["accuracy"], bound.epsilon)
+    log.info(
+        "DP-SGD, %s: accuracy %.2f%% on the test set at ε = %.4g",
+        training.form, 100 * reached["accuracy"], bound.epsilon,
+    )  # fmt: skip
     result = {
         **model_inputs(samples, public, test_set, encoder, seed),
         "system": "DP-SGD",

@@ -92,7 +92,9 @@ def run(
         student = student_of_labels(parameters.student, public, known, test_set, derive(seed, stream, "student"))
         reached = {**classifier, **student}
     system, form = (FEATURE_METHODS.fact(parameters.method, what) for what in ("system", "form"))
-    log.info("%s, %s: %.2f%% on the test set at ε = %.4g", system, form, 100 * reached["accuracy"], bound.epsilon)
+    log.info(
+        "%s, %s: accuracy %.2f%% on the test set at ε = %.4g", system, form, 100 * reached["accuracy"], bound.epsilon
+    )
     result = {
         **model_inputs(samples, public, test_set, encoder, seed),
         "system": system,
@@ -149,7 +151,10 @@ def _private_labels(samples: Artefact, pool: Artefact) -> tuple[NDArray[Any], ND
     own = samples["x"][rows]
     if not np.array_equal(shift_images(own, pool.meta["split"]["pool_shift"]), pool["x"]):
         raise ArtefactError(
-            pool.path, f"its samples were not drawn from {samples.path}", "give two files of one split", code="mismatch"
+            pool.path,
+            f"its samples were not drawn from {samples.path}",
+            "give the pool that was made from these samples",
+            code="mismatch",
         )
     return own, samples["y"][rows]
 

@@ -27,6 +27,7 @@ from patebench.core.formats import CHUNK, POOL, VOTES
 from patebench.core.progress import progress
 from patebench.core.seeds import Mode, derive
 from patebench.core.spelling import slug
+from patebench.core.text import plural
 from patebench.models import make_learner
 from patebench.petdl import FORMS
 from patebench.release.conditions import check_size_of_delta
@@ -67,7 +68,10 @@ def run(
     public, test_set = read_arrays(pool, POOL), read_samples(test, "test")
     if summary.get("votes") != source.digest:
         raise ArtefactError(
-            ensemble, f"it is not the summary of {votes}", "give the summary of these votes", code="mismatch"
+            ensemble,
+            f"it summarises other votes than {votes}",
+            "give the summary that was written together with these votes (ensemble.json)",
+            code="mismatch",
         )
     check_together(pool=public, test=test_set, votes=source)
     check_pool_protection(public)
@@ -92,8 +96,9 @@ def run(
     student = make(samples, seed=derive(seed, stream, "weights"))
     bound = form.bound(settings, parameters.delta)
     log.info(
-        "%s: noise %.4g, ε = %.4g, %d parameters", parameters.form, settings.noise, bound.epsilon, student.parameters
-    )
+        "PET-DL, %s: noise %.4g, ε = %.4g; the student has %d parameters",
+        parameters.form, settings.noise, bound.epsilon, student.parameters,
+    )  # fmt: skip
     curve: list[dict[str, float]] = []
 
     def reached() -> dict[str, Any]:
@@ -114,7 +119,9 @@ def run(
         weights = [layer.float().cpu().numpy().ravel() for layer in student.state()]
         check_finite("the weights of the student are not finite", np.concatenate(weights), public["x"])
     audited = audit(form, settings, parameters.delta, known, samples, make)
-    log.info("%.2f%% on the test set; audit: %s", 100 * curve[-1]["accuracy"], audited["verdict"])
+    log.info(
+        "accuracy %.2f%% on the test set; verdict of the audit: %s", 100 * curve[-1]["accuracy"], audited["verdict"]
+    )
     names = ("dataset", "split", "seed", "teachers", "partition", "teacher_accuracies")
     facts, trained = select_entries(ensemble, summary, names), ensemble_slug(ensemble, summary)
     teacher_accuracy = float(np.mean(facts.pop("teacher_accuracies")))
@@ -156,9 +163,11 @@ def _read_knowledge(paths: Sequence[Path], votes: Artefact) -> "tuple[Knowledge,
 
     chunks = [read_arrays(path, CHUNK) for path in paths]
     if sorted(chunk.digest for chunk in chunks) != sorted(votes.meta["chunks"]):
+        number = len(votes.meta["chunks"])
+        given = "other files" if len(chunks) == number else plural(len(chunks), "file")
         raise PatebenchError(
-            f"the files of --chunk are not the chunks of {votes.path}; give --chunk once for each file of teachers"
-            " joined into these votes"
+            f"{votes.path} was joined from {plural(number, 'file')} of votes, but --chunk gives {given}; repeat --chunk"
+            " for each file that was joined, and for no other file"
         )
     for chunk in chunks:
         chunk.require("hints", chunks[0].meta.get("hints"), str(chunks[0].path))

@@ -77,9 +77,12 @@ def run(
     if not right["answered"]:
         fault = "it was not written: no query had enough votes for an answer, so no student can be trained"
         raise ArtefactError(out, fault, "use a lower --threshold", code="no-answer")
-    log.info("%d of %d queries answered, %.2f%% right", right["answered"], len(labels), 100 * right["label_accuracy"])
+    log.info(
+        "%d of %d queries answered; %.2f%% of the answers are right",
+        right["answered"], len(labels), 100 * right["label_accuracy"],
+    )  # fmt: skip
     student = student_of_labels(parameters.student, public, labels, test_set, derive(seed, stream))
-    log.info("Private-kNN: %.2f%% on the test set at ε = %.4g", 100 * student["accuracy"], bound.epsilon)
+    log.info("Private-kNN: accuracy %.2f%% on the test set at ε = %.4g", 100 * student["accuracy"], bound.epsilon)
     result = {
         **model_inputs(samples, public, test_set, encoder, seed),
         "system": "Private-kNN",

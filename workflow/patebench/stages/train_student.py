@@ -73,7 +73,7 @@ def run(
     method, whole_table = parameters.method, reads_table(parameters.method)
     if whole_table and parameters.hold_out:
         raise PatebenchError(
-            f"the method '{method}' learns from a whole table, of which nothing can be held out; leave out --hold-out"
+            f"the method '{method}' learns from the whole table, so no label can be held out; leave out --hold-out"
         )
     if whole_table and features:
         raise PatebenchError(f"the method '{method}' computes features with --encoder; leave out --features")
@@ -99,7 +99,10 @@ def run(
     checkpoint = Checkpoint(path=out.with_suffix(".checkpoint"), identity=identity)
     trainer, curve, reached = _train(whole, held, parameters, derive(seed, stream), samples, test_set, checkpoint)
     answered = len(whole.labelled)
-    log.info("student: %d answered of %d queries, %.2f%% on the test set", answered, queries, 100 * reached["accuracy"])
+    log.info(
+        "student trained on %d answered of %d queries: accuracy %.2f%% on the test set",
+        answered, queries, 100 * reached["accuracy"],
+    )  # fmt: skip
     result = {
         **of,
         "method": method,

@@ -171,7 +171,7 @@ def _read_rounds(paths: Sequence[Path], pool: Artefact) -> list[Artefact]:
             raise ArtefactError(
                 file.path,
                 f"it selects sample {file['queries'].max()}, but {pool.path} has only {len(pool['x'])} samples",
-                "select queries from this pool",
+                "give queries that were selected from this pool",
                 code="queries",
             )
     if rounds:
@@ -276,7 +276,7 @@ def _train_and_vote(
             for position in positions:
                 accuracy = 100 * float(np.mean(test_votes[position] == test_set["y"]))
                 size = len(owned[position][1])
-                log.info("teacher %d: %d samples, %.2f%% on the test set", numbers[position], size, accuracy)
+                log.info("teacher %d: %d samples, accuracy %.2f%% on the test set", numbers[position], size, accuracy)
     return {"votes": votes, "test_votes": test_votes, **outputs.arrays()}, dict(trained.device_facts)
 
 
