@@ -93,7 +93,7 @@ pages: setup
 	$(RUN) python -m patebench.reporting.figures.headline $(KEPT)/equal-epsilon.png $(TABLES) \
 		--readme $(KEPT)/headline.png config/published.csv
 	$(RUN) python -m patebench.reporting.figures.headline $(KEPT)/one-table.png \
-		$(foreach run,one-table one-table-regression one-table-epsilons,$(KEPT)/$(run)/tables/equal-epsilon.csv)
+		$(foreach run,one-table one-table-regression one-table-epsilons one-table-epsilons-cifar10-jpeg,$(KEPT)/$(run)/tables/equal-epsilon.csv)
 	$(RUN) python -m patebench.reporting.figures.headline $(KEPT)/one-table-labels.png \
 		$(KEPT)/one-table-labels/tables/equal-epsilon.csv
 
