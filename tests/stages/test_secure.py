@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 from tests.refusals import refuses
-from tests.stages.labels import write_chunk
+from tests.stages.labels import bounds_of, write_chunk, write_votes
 
 from patebench.accounting import spending
 from patebench.accounting.votes import Votes, capped
@@ -234,6 +234,30 @@ def test_every_cut_of_a_release_stands_in_the_ledger_at_its_own_price(ragged, tm
     bare = {**CAPPED, "parameters": {"k": 3.0, "sigma": 0.0, "tolerance": 0.0}}
     with refuses("no-noise"):
         cut(tmp_path / "bare", ragged, 0, 11, release=True, **bare)
+
+
+def test_chunks_of_several_partitions_give_no_publishable_bound(votes, tmp_path):
+    """Shards of two partitions share records; only a ledger shows that all chunks come from one partition."""
+    facts = {"partition_rule": "hash", "protects": ["replace"], "protection": "one record, replaced", "records": "r"}
+    whole = write_votes(tmp_path / "votes.npz", votes, teachers=TEACHERS, abstentions=False, **facts)
+    for name in ("p", "other"):  # the partition of the second chunk
+        folder, limit = tmp_path / name, {"ledger_budget": 1e6, "ledger_delta": 1e-5}
+        parts = ((0, 5, "p"), (6, 11, name))
+        held = [
+            cut(folder, votes, first, last, release=True, facts={**facts, "partition": part}, **limit)
+            for first, last, part in parts
+        ]
+        opened(folder, summed(folder, held))
+        alone = bounds_of(whole, folder / "labels.npz")
+        assert alone["bounds"]
+        assert not any(bound["publishable"] for bound in alone["bounds"])
+        assert "no ε of this file may be published" in alone["statement"]
+        if name == "p":
+            checked = bounds_of(whole, folder / "labels.npz", ledger=folder / "ledger")
+            assert any(bound["publishable"] for bound in checked["bounds"] if bound["accountant"] != "ledger")
+        else:
+            with pytest.raises(ArtefactError, match="differs in the partition from"):
+                bounds_of(whole, folder / "labels.npz", ledger=folder / "ledger")
 
 
 def test_files_that_do_not_belong_together_give_no_sum(votes, tmp_path):

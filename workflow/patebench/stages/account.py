@@ -51,6 +51,12 @@ _NO_LEDGER = (
     "It was not checked that the labels come from these votes. Other releases of the private data are not counted."
 )
 
+#: Further statement for labels from secure aggregation: a ledger contains the partition of every chunk.
+_CHUNKS_NOT_CHECKED = (
+    "The labels come from secure aggregation. Without a ledger, it was not checked that all chunks of teachers come "
+    "from one partition, and a record could be in several shards. Therefore, no ε of this file may be published."
+)
+
 #: Text that states what ε protects if the votes have no partition.
 _OF_TEACHER = "the votes of one teacher; which records these depend on is not known"
 
@@ -80,11 +86,11 @@ def run(
     drawn as well. They have no curves, because each point of a curve would be a release.
 
     For a release, ε is stated for all queries together, with bounds that are valid for discrete noise. Without
-    --ledger, other releases of the same private data are not counted, and the output says so. With --ledger, the ledger
-    must contain the release with the same settings.
+    --ledger, other releases of the same private data are not counted, and the output says so; bounds for secure
+    aggregation are then not publishable. With --ledger, the ledger must contain the release with the same settings.
 
-    With --ledger, the total ε of all releases in the ledger is stated too. If the ledger has a limit on this total, the
-    limit is stated instead. Without a limit, the total is stated only for several releases. Each release protects
+    With --ledger, the total ε of all releases in the ledger is stated too. If the ledger has a limit, the limit is
+    stated instead; without one, the total is stated only for several releases. Each release protects
     against some changes of the data, such as a replaced record. The total covers only the changes against which every
     release protects. If there is no such change, no total is stated.
 
@@ -142,7 +148,10 @@ def run(
         results["statement"] = _SEEDED
     elif ledger is None:
         results["statement"] = _NO_LEDGER
-        click.echo(f"{labels}: {_NO_LEDGER}", err=True)
+        if "ensemble" in label_set.meta:
+            results["statement"] += f" {_CHUNKS_NOT_CHECKED}"
+            results["bounds"] = [{**bound, "publishable": False} for bound in results["bounds"]]
+        click.echo(f"{labels}: {results['statement']}", err=True)
     payload: dict[str, Any] = {name: label_set.meta[name] for name in _FACTS}
     payload |= {"teachers": all_votes.teachers, "protection": payload["protection"] or _OF_TEACHER}
     payload |= {"labels": label_set.digest, "delta": accounting.delta, "queries": numbers}
