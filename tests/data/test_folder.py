@@ -220,6 +220,21 @@ def test_an_index_names_paths_labels_parts_and_owners(folders: dict[str, str], i
 
 
 @pytest.mark.parametrize(
+    ("text", "other"), [("anna", "anna "), ("7", "7.0"), ("Jos\u00e9", "Jose\u0301")], ids=["space", "number", "accent"]
+)
+def test_an_owner_in_an_index_is_one_person_however_it_is_written(index: Path, text: str, other: str) -> None:
+    """One person in several shards would not be protected by `hash-owners`."""
+    lines = index.read_text().replace("pri-0", text).replace("pri-1", other)
+    index.write_text(lines, encoding="utf-8")
+    data = load(Path("."), False, index=str(index))
+    assert data.private.owners is not None
+    assert len(set(data.private.owners.tolist())) == 2
+    index.write_text(lines.replace("pub-0", f" {other}"), encoding="utf-8")
+    with pytest.raises(PatebenchError, match="both private and public records"):
+        load(Path("."), False, index=str(index))
+
+
+@pytest.mark.parametrize(
     ("old", "new", "words"),
     [
         ("private,pri-0", "secret,pri-0", "use 'private' or 'public'"),

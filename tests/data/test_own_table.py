@@ -113,10 +113,11 @@ def test_a_proposal_names_each_value_once(tmp_path: Path) -> None:
 
 
 def test_other_spellings_stay_apart() -> None:
-    texts = ["1", "01", "+1", "1,000", "1000", "1.5", "1.05", "12e4", "120000"]
+    texts = ["1", "01", "+1", "1,000", "1000", "1.5", "1.05", "12e4", "120000", "José", "Jose"]
     texts += ["2020-01-01", "2020-01-01 00:00:00+00:00"]
     assert len({plain_text(text) for text in texts}) == len(texts)
     assert [plain_text(value) for value in ("-0.0", 0, 1e16, -2.50)] == ["0", "0", str(10**16), "-2.5"]
+    assert plain_text("Jose\u0301") == plain_text("Jos\u00e9") == "Jos\u00e9"
 
 
 def test_a_parquet_file_reads_as_the_same_table_in_text(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ the declared range is clipped, and an undeclared category becomes "other".
 import datetime
 import json
 import re
+import unicodedata
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Annotated, Literal, Self
@@ -30,8 +31,9 @@ def plain_text(value: object) -> str:
     pandas writes all values of a column in one format. It adds ".0" to all integers if one value is missing, and a time
     to all days if one day has a time. With this format, one record could change the encoding of others. Therefore, 20,
     20.0, "20.00", "2e+01" and " 20" become "20", and "2024-12-31 00:00:00" becomes "2024-12-31".
+    A letter with an accent is the same text as one character or as two.
     """
-    text = str(value).strip()
+    text = unicodedata.normalize("NFC", str(value)).strip()
     if _NUMBER.fullmatch(text):
         number = f"{Decimal(text):f}"
         number = number.rstrip("0").rstrip(".") if "." in number else number

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.text import listing, plural
 from patebench.data.dataset import OWN_DATA, Dataset, LabelledSamples, Outline, check_people
-from patebench.data.declaration import MISSING, ImageParameters
+from patebench.data.declaration import MISSING, ImageParameters, plain_text
 from patebench.data.division import hash_names, hash_samples
 
 SUFFIXES = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"))
@@ -178,7 +178,7 @@ def _list_images(
 
 
 def _owners(images: Sequence[_Image]) -> NDArray[np.int64] | None:
-    return hash_names([image.owner or "" for image in images]) if images[0].owner else None
+    return None if images[0].owner is None else hash_names([plain_text(image.owner) for image in images])
 
 
 def _list_folder(folder: Path, notes: list[str]) -> list[_Image]:
