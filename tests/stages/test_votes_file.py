@@ -49,7 +49,7 @@ def ran(*words):
     return done.output
 
 
-@pytest.mark.parametrize(("dtype", "layout"), [("u1", "C"), (">i8", "F"), ("f4", "F"), ("f8", "C")])
+@pytest.mark.parametrize(("dtype", "layout"), [("u1", "C"), ("u8", "C"), (">i8", "F"), ("f4", "F"), ("f8", "C")])
 def test_counts_and_votes_of_any_number_type_and_layout(tmp_path, dtype, layout):
     votes = read(table(tmp_path, np.asarray(COUNTS, dtype=dtype, order=layout)))
     np.testing.assert_array_equal(votes.counts, COUNTS)

@@ -185,6 +185,7 @@ class Votes:
         """
         matrix, abstentions = check_array("votes", matrix), check_truth("abstentions", abstentions)
         tally = counts(matrix, classes, abstentions=abstentions)
+        matrix = matrix.astype(np.int64) if matrix.dtype == np.uint64 else matrix
         return cls(tally, matrix, electorate=len(matrix) if abstentions else None)
 
     @classmethod
@@ -361,7 +362,7 @@ def counts(votes: NDArray[np.integer], classes: int, *, abstentions: bool = Fals
     teachers, queries = votes.shape
     result = np.empty((queries, classes), dtype=np.int64)
     for block in blocks(queries, _BALLOTS // max(teachers, classes)):
-        part = votes[:, block]
+        part = votes[:, block].astype(np.int64)  # unsigned 64-bit plus signed integers would be floats
         first = np.arange(part.shape[1], dtype=np.int64) * (classes + 1)  # the column of abstentions of each query
         tally = np.bincount((part + (first + 1)).ravel(), minlength=part.shape[1] * (classes + 1))
         result[block] = tally.reshape(-1, classes + 1)[:, 1:]
