@@ -59,6 +59,7 @@ def test_classes_may_be_told(tmp_path: Path) -> None:
         ("digits", {"private": "a.npz"}, "the data set 'digits' has no option 'private'; its options are: none"),
         ("npz", {"private": "a.npz"}, "the data set 'npz' requires the option 'public'"),
         ("mine", {"loader": "npz", "private": "a", "public": "b", "class_names": "cat"}, "no option 'class_names'"),
+        ("digits", {"loader": "npz", "private": "a", "public": "b"}, "already the name of a built-in data set"),
         ("digits", {"features": "patches"}, "the encoder 'patches' is trained on the pool"),
         ("digits", {"features": "axes"}, "the encoder 'axes' reads only"),
         (

@@ -172,7 +172,9 @@ class Rerun:
         words = []
         if stage == "data":
             options |= {"root": self.run.data_root, "download": self.run.download}
-            words = [folder.name]
+            # Changed data must not have the name of a built-in data set.
+            options["option"] = {"loader": folder.name, **options.get("option", {})}
+            words = [f"audited-{folder.name}"]
         user = f"{Path(target).parents[1]}/votes.npz" if stage == "train_teachers" else target
         label_pools = {f"{split}/pool.npz" for split in self.run.label_splits}
         users = {"features": self.run.uses_features, "encoder": self.run.uses_encoder, "private": label_pools}

@@ -60,6 +60,9 @@ def run(
     options = dict(option)
     loader, encoders = str(options.pop("loader", name)), options.pop("features", None)
     ends = options.pop("long_tail", None)
+    if loader != name and name in DATASETS:
+        line = f"'{name}' is already the name of a built-in data set; choose another name, or leave the loader out"
+        raise PatebenchError(line, code="taken")
     arguments = check_options(loader, options, parameters.names)
     data: Dataset = DATASETS.load(loader)(root=Path(root), download=download, **arguments)
     if ends is not None:
