@@ -50,6 +50,7 @@ def test_the_teacher_who_pays_most_is_found() -> None:
 
 def test_the_total_holds_for_the_changes_that_every_draw_protects() -> None:
     hashed, owners = gaussian(20, "h", protects=("replace", "add")), gaussian(20, "o", protects=("owner", "leave"))
+    patients = gaussian(20, "p", protects=owners.protects, owners="patients")
     dealt, unknown = gaussian(20, "i", protects=("replace",)), gaussian(20, "h")
     for draws, wanted in (
         ([], ()),
@@ -61,6 +62,12 @@ def test_the_total_holds_for_the_changes_that_every_draw_protects() -> None:
         ([dealt, hashed, owners], ()),
         ([hashed, owners], ()),
         ([unknown, dealt], ()),
+        ([owners, owners], ("owner", "leave")),
+        ([patients, gaussian(20, "q", protects=owners.protects, owners="patients")], ("owner", "leave")),
+        ([patients, gaussian(20, "q", protects=owners.protects, owners="visits")], ()),
+        ([patients, gaussian(20, "q", protects=owners.protects)], ()),
+        ([owners, gaussian(20, "q", protects=owners.protects)], ()),
+        ([patients, patients, gaussian(20, "q", protects=(*owners.protects, "replace"), owners="visits")], ()),
     ):
         assert spending.common_changes(draws) == wanted
 

@@ -316,6 +316,9 @@ def test_releases_of_one_ledger_protect_the_same_unit() -> None:
     for other in (by_record, by_owner):
         with refuses("other-unit", "ledger"):
             validate(release(ensembles=[by_hash, other]) | {"ledger": limit})
+    other_owners = ALONE[0] | {"teachers": 5, "partition": {**OWNED, "owners": f"{ROOT}/LICENSE"}}
+    with refuses("other-unit", "ledger"):
+        validate(release(ensembles=[by_owner, other_owners]) | {"ledger": limit})
     two = release(ensembles=[by_hash]) | {"ledger": limit | {"private": "patients"}}
     two["experiments"]["other"] = release(ensembles=[by_owner], dataset="wine")["experiments"]["demo"]
     with refuses("other-unit", "ledger"):

@@ -93,6 +93,22 @@ def test_a_draw_that_protects_fewer_changes_than_all_earlier_ones_is_refused(tmp
     assert (shown["protects"], shown["epsilon"] > 0) == (["replace", "add"], True)
 
 
+def test_a_draw_by_other_owners_is_refused(tmp_path: Path) -> None:
+    """A patient with several visits is in several shards of a partition by visit."""
+    by_owner: dict[str, Any] = {"protects": ("owner", "leave")}
+    enter_draw(tmp_path, PRIVATE, entry(owners="patients", **by_owner), WIDE)
+    for other in ({"owners": "visits"}, {}):
+        with refuses("other-unit") as caught:
+            enter_draw(tmp_path, PRIVATE, entry(partition="other", **by_owner, **other), WIDE)
+        assert "does not for the same owners" in str(caught.value)
+    enter_draw(tmp_path, PRIVATE, entry(**by_owner), WIDE)  # same partition
+    with refuses("other-unit"):
+        enter_draw(tmp_path, PRIVATE, entry(partition="other", owners="patients", **by_owner), WIDE)
+    enter_draw(tmp_path, OTHER, entry(owners="patients", **by_owner), WIDE)
+    ledger = enter_draw(tmp_path, OTHER, entry(partition="other", owners="patients", **by_owner), WIDE)
+    assert spending.common_changes(Ledger.read(ledger.path).spent) == ("owner", "leave")
+
+
 def test_a_ledger_of_earlier_versions_adds_up_draws_of_one_partition_only(tmp_path: Path) -> None:
     enter_draw(tmp_path, PRIVATE, entry(), WIDE)
     path = enter_draw(tmp_path, PRIVATE, entry(), WIDE).path

@@ -52,6 +52,26 @@ def test_the_artefact_says_what_it_is_of_and_what_it_protects(tiny: Path) -> Non
         assert strategy.startswith("hash") or set(np.diff(made["offsets"])) == {20}
 
 
+def test_the_digest_of_owners_depends_only_on_who_owns_which_records(tiny: Path) -> None:
+    private = read_samples(tiny / "private.npz", "private")
+
+    def digest(column: np.ndarray, order: Any = slice(None), strategy: str = "hash-owners") -> str:
+        arrays = {name: each[order] for name, each in private.arrays.items()}
+        write_arrays(tiny / "private.npz", SAMPLES, arrays, private.meta)
+        np.save(tiny / "column.npy", column[order])
+        teachers = 3 if strategy == "hash-owners" else None
+        made = make(tiny, strategy, teachers, owners=str(tiny / "column.npy"))
+        return str(read_arrays(made, PARTITION).meta["owners"])
+
+    patients = np.arange(60) // 4
+    assert digest(patients) == digest(99 - patients) == digest(patients, np.random.default_rng(0).permutation(60))
+    assert digest(patients) == digest(patients, strategy="owners")
+    moved = patients.copy()
+    moved[0] = 1
+    assert len({digest(column) for column in (patients, moved, np.arange(60), np.arange(60) // 8)}) == 4
+    assert "owners" not in read_arrays(make(tiny, "hash", 3), PARTITION).meta
+
+
 def test_with_a_hash_of_rows_a_removed_record_moves_no_other(tiny: Path) -> None:
     private = read_samples(tiny / "private.npz", "private")
     kept = private["row"] != 17

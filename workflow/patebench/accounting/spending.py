@@ -25,7 +25,7 @@ from patebench.accounting.accountant import Accountant, RenyiAccountant
 from patebench.accounting.filter import allowance
 from patebench.accounting.logspace import Array
 from patebench.core.bound import Kind
-from patebench.data.partitions import SHARD
+from patebench.data.partitions import OF_OWNERS, SHARD
 
 #: Rounding error of a sum, relative to it.
 _ROUNDING = 1e-12
@@ -42,6 +42,7 @@ class Spending:
     failure : probability that the divergences do not hold
     teachers : first and last teacher, both included, whose votes were used; None: all
     protects : changes of the data (values of `Change`) that alter at most one shard of the partition; () if unknown
+    owners : digest of the grouping of the records by owner; None if unknown, or if the partition is not by owner
     """
 
     partition: str
@@ -49,6 +50,7 @@ class Spending:
     failure: float = 0.0
     teachers: tuple[int, int] | None = None
     protects: tuple[str, ...] = ()
+    owners: str | None = None
 
 
 def common_changes(spendings: Sequence[Spending]) -> tuple[str, ...]:
@@ -57,10 +59,16 @@ def common_changes(spendings: Sequence[Spending]) -> tuple[str, ...]:
     The result contains the changes that are in the field `protects` of every draw. If no change is in all of them, the
     result depends on the number of partitions. For one partition, it is (`SHARD`,), the change of a whole shard. For
     several partitions, it is empty.
+
+    The changes of an owner are in common only if all draws use one partition, or group the records by owner in the same
+    way. Otherwise, all records of an owner of one partition could be in many shards of another.
     """
     first = spendings[0].protects if spendings else ()
     common = tuple(change for change in first if all(change in draw.protects for draw in spendings))
-    return common or ((SHARD,) if len({draw.partition for draw in spendings}) == 1 else ())
+    several = len({draw.partition for draw in spendings}) > 1
+    if several and (spendings[0].owners is None or len({draw.owners for draw in spendings}) > 1):
+        common = tuple(change for change in common if change not in OF_OWNERS)
+    return common or (() if several or not spendings else (SHARD,))
 
 
 def together(spendings: Iterable[Spending]) -> tuple[Array, float]:

@@ -279,6 +279,16 @@ def partition_facts(source: Artefact) -> dict[str, Any]:
     return {name: {**source.meta, **rule}.get(name) for name in PARTITION_FACTS}
 
 
+def private_facts(source: Artefact) -> dict[str, Any]:
+    """Return the metadata of `source` (PARTITION) on the private data that only private files with votes store.
+
+    The metadata are the digest and the number of the records and, if the partition is by owner, the digest of the
+    grouping of the records by owner.
+    """
+    owners = {"owners": source.meta["owners"]} if "owners" in source.meta else {}
+    return {**{name: source.meta.get(name) for name in ("records", "samples")}, **owners}
+
+
 def check_drawn_from(labels: Artefact, source: Artefact, votes: Votes) -> None:
     """Raise ArtefactError if the metadata of `labels` show that the labels were not drawn from `votes`.
 

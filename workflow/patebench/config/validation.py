@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from patebench import features, models
-from patebench.config.artefacts import Data
+from patebench.config.artefacts import Data, Ensemble
 from patebench.config.experiments import SharedValues, check_among, check_own_files, expand
 from patebench.config.run import RESERVED, Run
 from patebench.config.settings import ConfigSettings, DatasetSettings, EnsembleSettings, ExperimentSettings, names
@@ -302,13 +302,19 @@ def _check_same_unit(run: Run) -> None:
     """Raise PatebenchError if releases of `run` that share a ledger do not protect the same unit, such as a record.
 
     A partition states the changes of the data against which it protects. These changes must be the same for all
-    releases. Otherwise, the ledger may refuse a release after others were paid for. Imported votes are not checked.
+    releases. Otherwise, the ledger may refuse a release after others were paid for. Partitions by owner must also read
+    the owners from the same file and column. Imported votes are not checked.
     """
     partitions: dict[str, set[str]] = {}
+    owners: dict[str, set[str]] = {}
     for ensemble in (labels.ensemble for experiment in run.experiments for labels in experiment.label_sets):
         if not ensemble.imported:
             data = run.ledger.private if run.ledger and run.ledger.private else ensemble.split.data.name
             partitions.setdefault(data, set()).add(ensemble.partition.strategy)
+            if assigns_people(ensemble.partition.strategy):
+                # Two data sets may name different columns of one file, whose records share a ledger.
+                records = run.ledger.private if run.ledger and run.ledger.private else _records(ensemble.split.data)
+                owners.setdefault(records, set()).add(_owners(ensemble))
     for data, strategies in partitions.items():
         if len({frozenset(PARTITIONS.fact(strategy, "protects")) for strategy in strategies}) > 1:
             line = (
@@ -316,6 +322,27 @@ def _check_same_unit(run: Run) -> None:
                 " different changes of the data, so one ε cannot cover all; use one of these partitions"
             )
             raise PatebenchError(line, code="other-unit", where="ledger")
+    for data, named in owners.items():
+        if len(named) > 1:
+            line = (
+                f"the releases of {data} take the owners of records from {' and '.join(sorted(named))}, so one ε cannot"
+                " cover the owners of all; take them from one of these"
+            )
+            raise PatebenchError(line, code="other-unit", where="ledger")
+
+
+def _records(data: Data) -> str:
+    """Return the file with the private records of `data`; for built-in data, their name."""
+    return data.settings.private if data.settings and data.settings.private else data.name
+
+
+def _owners(ensemble: Ensemble) -> str:
+    """Return the file, and the column if one is declared, that names the owners of the records of `ensemble`."""
+    if ensemble.partition.owners is not None:
+        return str(ensemble.partition.owners)
+    data = ensemble.split.data
+    column = data.settings.table.owner if data.settings and data.settings.table else None
+    return f"{_records(data)}{f' (column {column})' if column else ''}"
 
 
 def _check_folder(path: str) -> None:

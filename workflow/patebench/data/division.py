@@ -56,6 +56,18 @@ def digest_records(x: NDArray[Any], y: NDArray[Any]) -> str:
     return hashlib.sha256(hashes[np.lexsort(hashes.T)].tobytes()).hexdigest()
 
 
+def digest_owners(x: NDArray[Any], y: NDArray[Any], owners: NDArray[Any]) -> str:
+    """Return a SHA-256 digest of the grouping of the records `x` (samples, …) with labels `y` by their `owners`.
+
+    The digest depends neither on the numbers of the owners nor on the order of the records.
+    """
+    hashes = np.stack([hash_samples(x), y.astype(np.uint64)], axis=1)
+    order = np.lexsort((*hashes.T, owners))
+    starts = np.flatnonzero(np.diff(owners[order])) + 1
+    groups = sorted(hashlib.sha256(group.tobytes()).digest() for group in np.split(hashes[order], starts))
+    return hashlib.sha256(b"".join(groups)).hexdigest()
+
+
 def digest_counts(counts: NDArray[np.integer]) -> str:
     """Return a SHA-256 digest of vote counts (queries, classes), independent of the order of queries and of classes.
 

@@ -45,6 +45,10 @@ class Change(StrEnum):
 #: depends on the partition: draws have it in common only if all of them use the same partition.
 SHARD = "shard"
 
+#: Changes of the records of an owner. Draws from several partitions have them in common only if all of these partitions
+#: group the records by owner in the same way.
+OF_OWNERS = frozenset({Change.OWNER, Change.LEAVE})
+
 #: Change of the private data → its description; in the order in which texts list them.
 _IN_WORDS = {
     SHARD: "one teacher’s whole shard",

@@ -138,7 +138,8 @@ class Place:
             return []
         check_writable(out)
         check_drawable(mechanism, votes)
-        spent = release_cost(name, mechanism, votes, shards_of(source), protects=changes_of(source), **more)
+        facts: dict[str, Any] = {"protects": changes_of(source), "owners": owners_of(source)}
+        spent = release_cost(name, mechanism, votes, shards_of(source), **facts, **more)
         known = {"key": key} if key else {}
         entry = Entry(
             what=str(out), mechanism=name, parameters=mechanism.parameters(), queries=votes.queries, spent=spent,
@@ -198,6 +199,14 @@ def changes_of(source: Artefact) -> tuple[str, ...]:
     records into shards, the result is ().
     """
     return tuple(map(str, source.meta.get("protects") or ()))
+
+
+def owners_of(source: Artefact) -> str | None:
+    """Return the digest of the grouping of the records by owner in the file `source`; None if unknown or not by owner.
+
+    The digest depends on private data, so it may be stored only in private files, such as the ledger.
+    """
+    return str(source.meta["owners"]) if source.meta.get("owners") else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,6 +327,7 @@ def release_cost(
     partition: str,
     *,
     protects: tuple[str, ...] = (),
+    owners: str | None = None,
     teachers: tuple[int, int] | None = None,
     adaptive: bool = False,
     budget: tuple[float, float] | None = None,
@@ -329,6 +339,7 @@ def release_cost(
     name : name of the mechanism, for messages
     partition : digest of the partition, the result of `shards_of`
     protects : changes of the data against which ε protects, the result of `changes_of`
+    owners : digest of the grouping of the records by owner, the result of `owners_of`
     teachers : numbers of the first and last teacher, if only a chunk of the teachers votes; None: all
     adaptive : True if the queries were selected in rounds
     budget : (ε, δ) budget at which the release stops answering queries; None without a budget. With a budget, the
@@ -353,7 +364,14 @@ def release_cost(
         keeper = keeper_of(cost_per_query(name, mechanism, votes.teachers, votes.classes), *budget)
         kept = np.where(keeper.order >= conversion.ORDERS, keeper.allowance, np.inf)
         divergences = np.minimum(divergences, kept)
-    return Spending(partition=partition, divergences=divergences, failure=failure, teachers=teachers, protects=protects)
+    return Spending(
+        partition=partition,
+        divergences=divergences,
+        failure=failure,
+        teachers=teachers,
+        protects=protects,
+        owners=owners,
+    )
 
 
 def enter_draw(
@@ -467,7 +485,8 @@ def _check_limit(
     If the ledger has a limit, there are three errors:
 
     - the command states another limit;
-    - earlier draws protect against a change of the data, such as a replaced record, and the new draw does not;
+    - earlier draws protect against a change of the data, such as a replaced record, and the new draw does not, or it
+      groups the records by owner in another way;
     - the total cost exceeds the limit.
 
     If the ledger has no limit, the first draw is allowed. For a later draw, there are two errors:
@@ -498,11 +517,14 @@ def _check_limit(
         )
     elif not protected or not set(before) <= set(protected):
         lost = set(before) - set(protected)
+        # This draw protects the same changes, but of other owners.
+        others = ", or the file of its votes is of an older version" if spent[-1].owners is None else ""
+        why = f" for the same owners{others}" if lost and lost <= set(spent[-1].protects) else ""
         raise ArtefactError(
             ledger.path,
             f"the earlier draws protect against {changes_in_words(lost) if lost else 'a change of the data'}, but this"
-            " draw does not, so their total ε would not hold",
-            "use votes of the partition of the earlier draws, or of one that protects the same changes",
+            f" draw does not{why}, so their total ε would not hold",
+            "use votes of the partition of the earlier draws, or of one that protects the same changes and owners",
             code="other-unit",
         )
     elif not spending.keeps(spent, limit.budget, limit.delta, order):
@@ -552,6 +574,7 @@ def _read_entry(content: Mapping[str, Any]) -> Entry:
         failure=failure,
         teachers=teachers,
         protects=tuple(map(str, content.get("protects", ()))),  # older ledgers lack it
+        owners=None if content.get("owners") is None else str(content["owners"]),  # older ledgers lack it
     )
     facts = {name: content[name] for name in ("what", "mechanism", "parameters", "queries", "when", "key")}
     return Entry(spent=spent, ensemble=content.get("ensemble"), votes=content.get("votes"), **facts)
@@ -565,6 +588,7 @@ def _entry_to_json(entry: Entry) -> dict[str, Any]:
         "parameters": json_parameters({name: float(value) for name, value in entry.parameters.items()}),
         "partition": spent.partition,
         "protects": spent.protects,
+        "owners": spent.owners,
         "teachers": spent.teachers,
         "failure": spent.failure,
         "divergences": [in_json(float(value)) for value in spent.divergences],

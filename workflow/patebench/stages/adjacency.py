@@ -56,7 +56,7 @@ _BEFORE_TRAINING: Mapping[str, dict[str, str]] = {
 
 #: Metadata that depends on the private data or on votes; all other metadata is public.
 _PRIVATE = {
-    *("digest", "private", "records", "samples", "left_out", "partition", "chunks", "votes"),
+    *("digest", "private", "records", "owners", "samples", "left_out", "partition", "chunks", "votes"),
     *("teacher_accuracies", "gap_histogram", "gap_mean"),
     *(f"plurality_{what}_{on}" for what in ("accuracy", *BESIDE_ACCURACY) for on in ("pool", "test")),
 }

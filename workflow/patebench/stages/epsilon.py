@@ -22,7 +22,7 @@ from patebench.core.files import Artefact
 from patebench.core.seeds import Mode
 from patebench.mechanisms.base import make_mechanism
 from patebench.release.conditions import check_protects, check_size_of_delta, reason_unreleasable
-from patebench.release.ledger_file import Entry, Place, changes_of, records_of, shards_of
+from patebench.release.ledger_file import Entry, Place, changes_of, owners_of, records_of, shards_of
 
 
 def run(
@@ -96,7 +96,12 @@ def _ledgered_noise(place: Place, source: Artefact, mechanism: str, parameters: 
     """
 
     def write_down(queries: int, divergences: Array) -> None:
-        spent = Spending(partition=shards_of(source), divergences=divergences, protects=changes_of(source))
+        spent = Spending(
+            partition=shards_of(source),
+            divergences=divergences,
+            protects=changes_of(source),
+            owners=owners_of(source),
+        )
         what = f"a sanitised ε of {source.path}"
         entry = Entry(what=what, mechanism=mechanism, parameters=parameters, queries=queries, spent=spent)
         place.enter(records_of(source), entry)

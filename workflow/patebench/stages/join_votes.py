@@ -16,6 +16,7 @@ from patebench.artefacts.reading import (
     check_together,
     may_abstain,
     partition_facts,
+    private_facts,
     read_samples,
     voting_facts,
 )
@@ -72,7 +73,7 @@ def run(
     before = _read_earlier_votes(earlier, first)
     names, teachers = queries.meta["class_names"], int(shards.meta["teachers"])
     meta = {name: first.meta[name] for name in ("partition", "pool", "test", "classes", "model", "recipe", "epochs")}
-    meta |= {**{name: shards.meta.get(name) for name in ("records", "samples")}, **partition_facts(shards)}
+    meta |= {**private_facts(shards), **partition_facts(shards)}
     meta |= {"chunks": [part.digest for part in parts], "temperatures": first.meta.get("temperatures", [])}
     meta |= {name: first.meta[name] for name in ("abstentions", "selected", "encoder") if name in first.meta}
     meta |= voting_facts(first)

@@ -15,7 +15,7 @@ from patebench.core.files import write_arrays
 from patebench.core.formats import PARTITION
 from patebench.core.seeds import derive, generator
 from patebench.data.dataset import OWN_DATA
-from patebench.data.division import digest_records, hash_samples, order_by_content
+from patebench.data.division import digest_owners, digest_records, hash_samples, order_by_content
 from patebench.data.partitions import (
     LABELS,
     NOBODY,
@@ -107,10 +107,11 @@ def run(
         fix = f"use {len(known)} teachers and leave --strategy out"
         line = f"private labels need one record per teacher, but a shard has {sizes.max()}; {fix}"
         raise PatebenchError(line, code="labels", where="--teachers")
+    records = samples.arrays.get("images", samples["x"])
     changes, protection = protected(parameters.strategy, samples.meta.get("own_rows", False))
     facts = {
         "private": samples.digest,
-        "records": digest_records(samples.arrays.get("images", samples["x"]), samples["y"]),
+        "records": digest_records(records, samples["y"]),
         "public": others.digest,
         "samples": len(samples["y"]),
         "left_out": left_out,
@@ -119,6 +120,8 @@ def run(
         "protects": [Change.LABEL] if protects else changes,
         "protection": PROTECTS_LABEL if protects else protection,
     }
+    if assigns_people(parameters.strategy) and inputs.owners is not None:
+        facts["owners"] = digest_owners(records, samples["y"], inputs.owners)
     if empty:
         facts["empty"] = True
     write_arrays(out, PARTITION, {"indices": indices, "offsets": offsets}, facts)

@@ -16,6 +16,7 @@ from patebench.artefacts.reading import (
     check_pool_protection,
     check_together,
     partition_facts,
+    private_facts,
     read_encoder,
     read_partition,
     read_samples,
@@ -129,7 +130,7 @@ def run(
     meta = {
         **facts,
         "partition": shards.digest,
-        **{name: shards.meta.get(name) for name in ("records", "samples")},
+        **private_facts(shards),
         **partition_facts(shards),
         "pool": queries.digest,
         "test": test_set.digest,
