@@ -109,6 +109,16 @@ def test_a_file_of_owners_must_match_the_private_records(
     assert [place for _, place in faults(settings(arrays(tmp_path), ensembles=ensembles))] == [where]
 
 
+def test_a_file_of_owners_must_not_split_people_of_the_data(tmp_path: Path) -> None:
+    partition = {"strategy": "hash-owners", "owners": str(tmp_path / "owners.npy")}
+    ensembles = [{"teachers": 3, "model": "logistic", "partition": partition}]
+    data = arrays(tmp_path, owner=np.arange(30) % 10)
+    np.save(tmp_path / "owners.npy", np.arange(30))
+    assert faults(settings(data, ensembles=ensembles)) == [("owners", "experiments.demo.ensembles[0].partition.owners")]
+    np.save(tmp_path / "owners.npy", np.arange(30) % 5)
+    validate(settings(data, ensembles=ensembles))
+
+
 def test_owners_in_the_file_need_no_other_file(tmp_path: Path) -> None:
     ensembles = [{"teachers": 5, "model": "logistic", "partition": "hash-owners"}]
     validate(settings(arrays(tmp_path, owner=np.arange(30) % 5), ensembles=ensembles))

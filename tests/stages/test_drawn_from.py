@@ -25,6 +25,7 @@ from patebench.core.errors import ArtefactError
 from patebench.core.files import read_arrays, write_arrays
 from patebench.core.formats import CHUNK, LABELS, PARTITION, QUERIES, SAMPLES, VOTES
 from patebench.data.partitions import PARTITIONS
+from patebench.release.ledger_file import Ledger
 from patebench.stages import (
     partition,
     secure_open,
@@ -239,7 +240,8 @@ def test_a_later_round_is_drawn_from_votes_of_the_same_teachers(
 def test_no_file_that_may_be_published_stores_a_digest_of_private_data(tmp_path: Path) -> None:
     """Search public files for digests, which would confirm a guess of the last private record or of the votes."""
     made = Ensemble(tmp_path)
-    by_hash = PartitionParameters(strategy="hash")
+    np.save(tmp_path / "owners.npy", np.arange(len(read_arrays(made.private, SAMPLES)["y"])) // 2)
+    by_hash = PartitionParameters(strategy="hash-owners", owners=str(tmp_path / "owners.npy"))
     inputs = made.files("private", "public")
     partition.run(**inputs, teachers=6, parameters=by_hash, **SEEDED, out=made.partition)
     chunk = made.train(0, 5)
@@ -272,8 +274,11 @@ def test_no_file_that_may_be_published_stores_a_digest_of_private_data(tmp_path:
 
     layouts = [(made.private, SAMPLES), (made.partition, PARTITION), (chunk, CHUNK), (votes, VOTES)]
     held = [read_arrays(path, layout) for path, layout in layouts]
-    private = {each.digest for each in held} | {str(held[1].meta["records"])}
-    assert len(private) == 5
+    private = {each.digest for each in held} | {str(held[1].meta[name]) for name in ("records", "owners")}
+    assert len(private) == 6
+    assert {each.meta["owners"] for each in held[1:]} == {held[1].meta["owners"]}
+    entered = [entry for each in Ledger.read_all(tmp_path / "ledger") for entry in each.entries]
+    assert {entry.spent.owners for entry in entered} == {held[1].meta["owners"]}
     assert held[1].digest.encode() in votes.read_bytes(), "this is where a digest would be seen"
     for path in public:
         content = path.read_bytes()

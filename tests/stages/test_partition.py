@@ -108,6 +108,20 @@ def test_owners_come_from_the_users_file(tiny: Path) -> None:
     assert made["indices"].tolist() == list(range(60))
 
 
+def test_a_file_of_owners_may_join_people_of_the_data_but_not_split_them(tiny: Path) -> None:
+    private, people = read_samples(tiny / "private.npz", "private"), np.arange(60) // 4
+    write_arrays(tiny / "private.npz", SAMPLES, {**private.arrays, "owner": people}, private.meta)
+    column = tiny / "column.npy"
+    for owners in (np.arange(60), np.roll(people, 1), np.where(np.arange(60) == 7, 99, people)):
+        np.save(column, owners)
+        for strategy, teachers in (("hash-owners", 3), ("owners", None)):
+            with refuses("owners", "--owners"):
+                make(tiny, strategy, teachers, owners=str(column))
+    for owners in (people, 99 - people, people // 2, people % 3):
+        np.save(column, owners)
+        make(tiny, "owners", None, owners=str(column))
+
+
 @pytest.mark.parametrize("content", [None, b"", b"text", np.array([{}], dtype=object)])
 def test_a_column_that_can_not_be_read_is_refused_in_one_line(tiny: Path, content: Any) -> None:
     path = tiny / "column.npy"

@@ -242,6 +242,12 @@ def _check_ensembles(where: str, settings: EnsembleSettings, run: Run, data: Dat
     if partition.owners is not None:
         with located(f"{where}.partition.owners"):
             check_numbers("owners", owners := read_owners(Path(partition.owners)), known.private)
+        if people is not None and len(np.unique(owners)) > people:
+            line = (
+                f"the file names {len(np.unique(owners))} owners, but {data.name} names {plural(people, 'person')}, so"
+                " some belong to several owners; leave 'owners' out, or give all records of a person to the same owner"
+            )
+            raise PatebenchError(line, code="owners", where=f"{where}.partition.owners")
         people = len(np.unique(owners))
     elif by_owner and people is None:
         line = (

@@ -316,6 +316,21 @@ def assigns_people(strategy: str) -> bool:
     return bool(PARTITIONS.fact(strategy, "parameter") == "owners")
 
 
+def check_keeps_people(people: NDArray[Any], owners: NDArray[Any]) -> None:
+    """Raise PatebenchError if records of one person belong to several owners.
+
+    `people` (samples,) contains the person of each record according to the data set, and `owners` (samples,) the owner
+    according to a file. Owners may be groups of several people, such as households.
+    """
+    numbers = [np.unique(column, return_inverse=True)[1] for column in (people, owners)]
+    if len(np.unique(np.stack(numbers), axis=1).T) > len(np.unique(people)):
+        raise PatebenchError(
+            "the file of owners gives records of one person of the data set to several owners; leave 'owners' out, or"
+            " give all records of a person to the same owner",
+            code="owners",
+        )
+
+
 def read_owners(path: Path) -> NDArray[Any]:
     """Read the owner of each private sample from a `.npy` file; raise ArtefactError if the file cannot be read."""
     fix = "give a .npy file with one integer for each private sample"

@@ -10,11 +10,11 @@ import numpy as np
 from patebench.artefacts.reading import check_partners, read_samples
 from patebench.cli.command import OutputFile, stage_command
 from patebench.config.parameters import PartitionParameters
-from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.errors import ArtefactError, PatebenchError, located
 from patebench.core.files import write_arrays
 from patebench.core.formats import PARTITION
 from patebench.core.seeds import derive, generator
-from patebench.data.dataset import OWN_DATA
+from patebench.data.dataset import OWN_DATA, check_numbers
 from patebench.data.division import digest_owners, digest_records, hash_samples, order_by_content
 from patebench.data.partitions import (
     LABELS,
@@ -27,6 +27,7 @@ from patebench.data.partitions import (
     check_disjoint,
     check_every_class,
     check_filled,
+    check_keeps_people,
     check_teachers,
     pack,
     protected,
@@ -80,6 +81,10 @@ def run(
         share=parameters.share,
         owners=samples.arrays.get("owner") if parameters.owners is None else read_owners(Path(parameters.owners)),
     )
+    if parameters.owners is not None and inputs.owners is not None and "owner" in samples.arrays:
+        check_numbers("owners", inputs.owners, len(inputs.y))
+        with located("--owners"):
+            check_keeps_people(samples["owner"], inputs.owners)
     # Assign all samples before leaving some out, so that a left-out sample does not move others to another shard.
     assignment = strategy(inputs)
     if protects is not None:
