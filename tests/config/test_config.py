@@ -319,6 +319,10 @@ def test_releases_of_one_ledger_protect_the_same_unit() -> None:
     other_owners = ALONE[0] | {"teachers": 5, "partition": {**OWNED, "owners": f"{ROOT}/LICENSE"}}
     with refuses("other-unit", "ledger"):
         validate(release(ensembles=[by_owner, other_owners]) | {"ledger": limit})
+    two = release(ensembles=[by_owner]) | {"ledger": limit | {"private": "patients"}}
+    two["experiments"]["other"] = release(ensembles=[by_owner], dataset="wine")["experiments"]["demo"]
+    with refuses("other-unit", "ledger"):  # owners of different records under one name
+        validate(two)
     two = release(ensembles=[by_hash]) | {"ledger": limit | {"private": "patients"}}
     two["experiments"]["other"] = release(ensembles=[by_owner], dataset="wine")["experiments"]["demo"]
     with refuses("other-unit", "ledger"):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patebench.core.errors import PatebenchError
-from patebench.data.division import check_pool_and_test, divide, hash_samples
+from patebench.data.division import check_pool_and_test, digest_owners, divide, hash_samples
 
 
 @pytest.mark.parametrize(("public", "pool", "test"), [(10000, 9000, 1000), (26032, 10000, 16032)])
@@ -61,3 +61,11 @@ def test_equal_samples_have_equal_contents_and_others_do_not() -> None:
     assert np.flatnonzero(hash_samples(changed) != hash_samples(x)).tolist() == [7]
     first, second, third = hash_samples(np.array([[0.0, 1.0], [-0.0, 1.0], [0.0, -1.0]], dtype=np.float32))
     assert first == second != third, "the two zeros are one content"
+
+
+def test_identical_records_that_change_owners_change_the_digest_of_owners() -> None:
+    """Records 0 and 1 are identical: whoever owns one of them and record 2 differs between the two groupings."""
+    x, y, rows = np.array([[7.0], [7.0], [1.0], [2.0]]), np.zeros(4, np.int64), np.arange(4)
+    one, other = np.array([0, 1, 0, 1]), np.array([1, 0, 0, 1])
+    assert digest_owners(x, y, one, rows) != digest_owners(x, y, other, rows)
+    assert digest_owners(x, y, one, rows) == digest_owners(x, y, 1 - one, rows)

@@ -315,17 +315,19 @@ def _check_same_unit(run: Run) -> None:
     owners: dict[str, set[str]] = {}
     for ensemble in (labels.ensemble for experiment in run.experiments for labels in experiment.label_sets):
         if not ensemble.imported:
-            data = run.ledger.private if run.ledger and run.ledger.private else ensemble.split.data.name
+            # Two data sets may name different columns of one file, whose records share a ledger.
+            records = _records(ensemble.split.data)
+            data = run.ledger.private if run.ledger and run.ledger.private else records
             partitions.setdefault(data, set()).add(ensemble.partition.strategy)
             if assigns_people(ensemble.partition.strategy):
-                # Two data sets may name different columns of one file, whose records share a ledger.
-                records = run.ledger.private if run.ledger and run.ledger.private else _records(ensemble.split.data)
-                owners.setdefault(records, set()).add(_owners(ensemble))
+                # Under one permanent name, owners of different records cannot be compared.
+                of = f"{_owners(ensemble)} for {records}" if data != records else _owners(ensemble)
+                owners.setdefault(data, set()).add(of)
     for data, strategies in partitions.items():
         if len({frozenset(PARTITIONS.fact(strategy, "protects")) for strategy in strategies}) > 1:
             line = (
-                f"the releases of {data} use the partitions {' and '.join(sorted(strategies))}, which protect against"
-                " different changes of the data, so one ε cannot cover all; use one of these partitions"
+                f"the releases of {data} use the partitions {' and '.join(sorted(strategies))}, which may protect"
+                " against different changes of the data, so one ε cannot cover all; use one of these partitions"
             )
             raise PatebenchError(line, code="other-unit", where="ledger")
     for data, named in owners.items():

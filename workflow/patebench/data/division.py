@@ -56,12 +56,15 @@ def digest_records(x: NDArray[Any], y: NDArray[Any]) -> str:
     return hashlib.sha256(hashes[np.lexsort(hashes.T)].tobytes()).hexdigest()
 
 
-def digest_owners(x: NDArray[Any], y: NDArray[Any], owners: NDArray[Any]) -> str:
+def digest_owners(x: NDArray[Any], y: NDArray[Any], owners: NDArray[Any], rows: NDArray[Any]) -> str:
     """Return a SHA-256 digest of the grouping of the records `x` (samples, …) with labels `y` by their `owners`.
 
-    The digest depends neither on the numbers of the owners nor on the order of the records.
+    The digest does not depend on the numbers of the owners. It depends on the row numbers `rows`, and so on the order
+    of the records, only if some records are identical: identical records could be swapped between owners.
     """
     hashes = np.stack([hash_samples(x), y.astype(np.uint64)], axis=1)
+    if len(np.unique(hashes, axis=0)) < len(hashes):
+        hashes = np.concatenate([hashes, rows.astype(np.uint64)[:, None]], axis=1)
     order = np.lexsort((*hashes.T, owners))
     starts = np.flatnonzero(np.diff(owners[order])) + 1
     groups = sorted(hashlib.sha256(group.tobytes()).digest() for group in np.split(hashes[order], starts))

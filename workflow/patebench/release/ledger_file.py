@@ -518,7 +518,8 @@ def _check_limit(
     elif not protected or not set(before) <= set(protected):
         lost = set(before) - set(protected)
         # This draw protects the same changes, but of other owners.
-        others = ", or the file of its votes is of an older version" if spent[-1].owners is None else ""
+        unknown = any(draw.owners is None for draw in spent)
+        others = ", or its votes or an entry of the ledger are of an older version" if unknown else ""
         why = f" for the same owners{others}" if lost and lost <= set(spent[-1].protects) else ""
         raise ArtefactError(
             ledger.path,

@@ -126,7 +126,7 @@ def run(
         "protection": PROTECTS_LABEL if protects else protection,
     }
     if assigns_people(parameters.strategy) and inputs.owners is not None:
-        facts["owners"] = digest_owners(records, samples["y"], inputs.owners)
+        facts["owners"] = digest_owners(records, samples["y"], inputs.owners, samples["row"])
     if empty:
         facts["empty"] = True
     write_arrays(out, PARTITION, {"indices": indices, "offsets": offsets}, facts)
