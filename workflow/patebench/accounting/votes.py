@@ -185,8 +185,7 @@ class Votes:
         """
         matrix, abstentions = check_array("votes", matrix), check_truth("abstentions", abstentions)
         tally = counts(matrix, classes, abstentions=abstentions)
-        matrix = matrix.astype(np.int64) if matrix.dtype == np.uint64 else matrix
-        return cls(tally, matrix, electorate=len(matrix) if abstentions else None)
+        return cls(tally, _signed(matrix), electorate=len(matrix) if abstentions else None)
 
     @classmethod
     def from_weights(cls, weighted: WeightedVotes, teachers: int, classes: int) -> "Votes":
@@ -359,14 +358,20 @@ def counts(votes: NDArray[np.integer], classes: int, *, abstentions: bool = Fals
             f"the votes run from {votes.min()} to {votes.max()} instead of from 0 to {classes - 1}{silence}; correct"
             " the votes or the number of classes"
         )
+    votes = _signed(votes)
     teachers, queries = votes.shape
     result = np.empty((queries, classes), dtype=np.int64)
     for block in blocks(queries, _BALLOTS // max(teachers, classes)):
-        part = votes[:, block].astype(np.int64)  # unsigned 64-bit plus signed integers would be floats
+        part = votes[:, block]
         first = np.arange(part.shape[1], dtype=np.int64) * (classes + 1)  # the column of abstentions of each query
         tally = np.bincount((part + (first + 1)).ravel(), minlength=part.shape[1] * (classes + 1))
         result[block] = tally.reshape(-1, classes + 1)[:, 1:]
     return result
+
+
+def _signed(votes: NDArray[np.integer]) -> NDArray[np.integer]:
+    """Return `votes` with a signed type instead of uint64, whose sums with signed integers would be floats."""
+    return votes.astype(np.int64) if votes.dtype == np.uint64 else votes
 
 
 def winners(scores: NDArray[np.number]) -> NDArray[np.int32]:

@@ -216,8 +216,7 @@ def _to_integers(path: Path, array: NDArray[Any], classes: int | None) -> NDArra
         )
     if fault:
         raise PatebenchError(f"{path} contains {fault}")
-    # Sums of unsigned 64-bit and signed integers would be floats.
-    return array.astype(np.int64) if array.dtype.kind == "f" or array.dtype == np.uint64 else array
+    return array.astype(np.int64) if array.dtype.kind == "f" else array
 
 
 def _check_totals(counts: NDArray[np.integer]) -> None:

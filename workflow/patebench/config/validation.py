@@ -313,16 +313,17 @@ def _check_same_unit(run: Run) -> None:
     """
     partitions: dict[str, set[str]] = {}
     owners: dict[str, set[str]] = {}
+    private = run.ledger.private if run.ledger else None
     for ensemble in (labels.ensemble for experiment in run.experiments for labels in experiment.label_sets):
         if not ensemble.imported:
             # Two data sets may name different columns of one file, whose records share a ledger.
             records = _records(ensemble.split.data)
-            data = run.ledger.private if run.ledger and run.ledger.private else records
+            data = private or records
             partitions.setdefault(data, set()).add(ensemble.partition.strategy)
             if assigns_people(ensemble.partition.strategy):
                 # Under one permanent name, owners of different records cannot be compared.
-                of = f"{_owners(ensemble)} for {records}" if data != records else _owners(ensemble)
-                owners.setdefault(data, set()).add(of)
+                named = f"{_owners(ensemble)} for {records}" if private else _owners(ensemble)
+                owners.setdefault(data, set()).add(named)
     for data, strategies in partitions.items():
         if len({frozenset(PARTITIONS.fact(strategy, "protects")) for strategy in strategies}) > 1:
             line = (
@@ -330,11 +331,11 @@ def _check_same_unit(run: Run) -> None:
                 " against different changes of the data, so one ε cannot cover all; use one of these partitions"
             )
             raise PatebenchError(line, code="other-unit", where="ledger")
-    for data, named in owners.items():
-        if len(named) > 1:
+    for data, sources in owners.items():
+        if len(sources) > 1:
             line = (
-                f"the releases of {data} take the owners of records from {' and '.join(sorted(named))}, so one ε cannot"
-                " cover the owners of all; take them from one of these"
+                f"the releases of {data} take the owners of records from {' and '.join(sorted(sources))}, so one ε"
+                " cannot cover the owners of all; take them from one of these"
             )
             raise PatebenchError(line, code="other-unit", where="ledger")
 

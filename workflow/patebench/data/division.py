@@ -52,7 +52,7 @@ def order_by_content(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.intp]:
 
 def digest_records(x: NDArray[Any], y: NDArray[Any]) -> str:
     """Return a SHA-256 digest of the records `x` (samples, …) with labels `y`, independent of their order."""
-    hashes = np.stack([hash_samples(x), y.astype(np.uint64)], axis=1)
+    hashes = _hash_records(x, y)
     return hashlib.sha256(hashes[np.lexsort(hashes.T)].tobytes()).hexdigest()
 
 
@@ -62,13 +62,18 @@ def digest_owners(x: NDArray[Any], y: NDArray[Any], owners: NDArray[Any], rows: 
     The digest does not depend on the numbers of the owners. It depends on the row numbers `rows`, and so on the order
     of the records, only if some records are identical: identical records could be swapped between owners.
     """
-    hashes = np.stack([hash_samples(x), y.astype(np.uint64)], axis=1)
+    hashes = _hash_records(x, y)
     if len(np.unique(hashes, axis=0)) < len(hashes):
         hashes = np.concatenate([hashes, rows.astype(np.uint64)[:, None]], axis=1)
     order = np.lexsort((*hashes.T, owners))
     starts = np.flatnonzero(np.diff(owners[order])) + 1
     groups = sorted(hashlib.sha256(group.tobytes()).digest() for group in np.split(hashes[order], starts))
     return hashlib.sha256(b"".join(groups)).hexdigest()
+
+
+def _hash_records(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return the hash of each sample of `x` beside its label in `y`, (samples, 2)."""
+    return np.stack([hash_samples(x), y.astype(np.uint64)], axis=1)
 
 
 def digest_counts(counts: NDArray[np.integer]) -> str:

@@ -85,6 +85,7 @@ def run(
         check_numbers("owners", inputs.owners, len(inputs.y))
         with located("--owners"):
             check_keeps_people(samples["owner"], inputs.owners)
+    people = inputs.owners if assigns_people(parameters.strategy) else None
     # Assign all samples before leaving some out, so that a left-out sample does not move others to another shard.
     assignment = strategy(inputs)
     if protects is not None:
@@ -102,8 +103,8 @@ def run(
     indices, offsets = pack(assignment, count)
     sizes = np.diff(offsets)
     if not empty:
-        if assigns_people(parameters.strategy) and inputs.owners is not None:
-            check_teachers(count, len(inputs.y), len(np.unique(inputs.owners)))
+        if people is not None:
+            check_teachers(count, len(inputs.y), len(np.unique(people)))
         check_filled(sizes, left_out)
     check_disjoint(indices, offsets, len(samples["y"]), empty=empty)
     if parameters.every_class:
@@ -125,8 +126,8 @@ def run(
         "protects": [Change.LABEL] if protects else changes,
         "protection": PROTECTS_LABEL if protects else protection,
     }
-    if assigns_people(parameters.strategy) and inputs.owners is not None:
-        facts["owners"] = digest_owners(records, samples["y"], inputs.owners, samples["row"])
+    if people is not None:
+        facts["owners"] = digest_owners(records, samples["y"], people, samples["row"])
     if empty:
         facts["empty"] = True
     write_arrays(out, PARTITION, {"indices": indices, "offsets": offsets}, facts)

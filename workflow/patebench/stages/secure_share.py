@@ -87,7 +87,6 @@ def run(
         "abstentions": votes.abstentions,
         **partition_facts(source),
         **voting_facts(source),
-        **({"weighted": True} if votes.weighted is not None else {}),
     }
     known = {"teachers": np.asarray(numbers, dtype=np.int64), **query_arrays(source)}
     for i, (path, held) in enumerate(zip(out, shares, strict=True)):

@@ -272,7 +272,7 @@ def join_tables(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
         [
             table[[*METHOD, *named.values()]].rename(columns={written: name for name, written in named.items()})
             # Tables of older versions do not state the data of the encoder, so their methods are rows of their own.
-            for table in (table if "encoder_data" in table else table.assign(encoder_data=None) for table in tables)
+            for table in (table.assign(encoder_data=table.get("encoder_data")) for table in tables)
             for named in map(_columns_at, TARGETS)
             if set(named.values()) <= set(table)  # a table leaves out a target that no method meets
         ],
