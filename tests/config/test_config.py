@@ -556,7 +556,7 @@ IN_ROUNDS = ROUNDS | {"strategy": "unsure-prototypes", "queries": [5, 5], "mecha
 NEAREST = {"teachers": 500, "model": "nearest-query"}
 MLP = {"teachers": 5, "model": "mlp"}
 WEIGHTED = {"teachers": 500, "model": "feature-votes"}
-LAPLACE, TWICE = {"sparse-lnmax": {"k": 1, "gamma": 1}}, {"sparse-gnmax": {"k": 2, "sigma": 5}}
+TWICE = {"sparse-gnmax": {"k": 2, "sigma": 5}}
 
 
 @pytest.mark.parametrize(
@@ -575,7 +575,6 @@ LAPLACE, TWICE = {"sparse-lnmax": {"k": 1, "gamma": 1}}, {"sparse-gnmax": {"k": 
         ({"encoder": "patch"}, "unknown-name", "encoder"),
         ({"ensembles": [WEIGHTED | {"neighbours": 2}]}, "value", "ensembles[0].neighbours"),
         ({"ensembles": [WEIGHTED], "queries": None}, "missing", "queries"),
-        ({"ensembles": [WEIGHTED], "mechanisms": LAPLACE, "students": []}, "weights", "mechanisms.sparse-lnmax"),
         ({"ensembles": [WEIGHTED], "mechanisms": TWICE, "students": []}, "weights", "mechanisms.sparse-gnmax"),
         ({"distillation": [{"model": "mlp", "samples": 10}], "ensembles": [MLP]}, "queries", "distillation[0]"),
         ({"rounds": [ROUNDS | {"mechanisms": {"sparse-gnmax": {"k": 1, "sigma": 5}}}]}, "queries", "rounds[0]"),

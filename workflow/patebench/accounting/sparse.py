@@ -14,6 +14,8 @@ Theorem 3.3).
 Votes may also have weights. A teacher with label y then adds the weight v_q to the cell of query q and class y, and
 ‖v‖² ≤ c holds in each round. If all votes of a teacher may change, tables differ by an L2 distance of at most 2√c per
 round. If only the label y of a teacher's single record is private, v is public, and the distance is √2·‖v‖ ≤ √(2c).
+With Laplace noise of scale 1/γ, a count that changes by s is γs-DP and so (γs)²/2-zCDP. A table of d counts at an L2
+distance of D is γD√d-DP and (γD)²/2-zCDP.
 
 The noisy table itself is released. Labels and all other results are computed from the noisy table.
 Proof: docs/explanation/proofs-systems.md, "Tables with few votes of a teacher".

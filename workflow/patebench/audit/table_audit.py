@@ -218,8 +218,8 @@ def agreed_tables(teachers: int, classes: int, queries: int, k: int) -> list[Vot
 def least_epsilon(noise: Noise | IntegerNoise, difference: Table, delta: float) -> float:
     """Return a lower bound on the ε at `delta` of releasing a table of counts with independent `noise` on each count.
 
-    `difference` (queries, classes) is the table of true counts on D minus the table on D′. It must contain integers
-    unless the noise is Gaussian.
+    `difference` (queries, classes) is the table of true counts on D minus the table on D′. It must contain integers if
+    the noise is on the integers.
     """
     if noise.is_none:
         return math.inf if difference.any() else 0.0
@@ -229,7 +229,8 @@ def least_epsilon(noise: Noise | IntegerNoise, difference: Table, delta: float) 
     epsilon = 0.0
     for size in np.unique(np.abs(difference[difference != 0])):
         cells = int(np.sum(np.abs(difference) >= size))  # number of counts that differ by at least `size`
-        log_p, log_p_neighbour = noise.one_count(int(size))
+        one_count = noise.one_count(int(size)) if isinstance(noise, IntegerNoise) else noise.one_count(float(size))
+        log_p, log_p_neighbour = one_count
         epsilon = max(epsilon, compose(log_p, log_p_neighbour, np.ones(len(log_p), dtype=np.int64), cells, delta))
     return epsilon
 

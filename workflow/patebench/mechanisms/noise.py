@@ -66,7 +66,7 @@ class Noise(ABC):
     def is_none(self) -> bool:
         return self.scale == 0
 
-    def one_count(self, size: int) -> tuple[Array, Array]:
+    def one_count(self, size: float) -> tuple[Array, Array]:
         """Return ln Pr[noisy count in interval] as two arrays (intervals,): for a true count of 0 and for `size`.
 
         From these two arrays, audits compute a lower bound on the ε of a noisy count that changes by `size`. The

@@ -3,8 +3,9 @@
 The theorem is in `accounting/sparse.py`.
 """
 
+import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
@@ -240,9 +241,11 @@ class SparseLNMax(SparseArgmax):
     """Sparse LNMax: release a table of counts of each teacher's first k votes, with noise Lap(1/γ) on every count.
 
     Each round of queries has its own table, which is 2kγ-DP: a teacher changes at most 2k counts, by 1 each, and a
-    noisy count is γ-DP, also with discrete Laplace noise.
+    noisy count is γ-DP, also with discrete Laplace noise. If votes have weights, a table of d counts is 2γ√(kd)-DP and
+    2kγ²-zCDP.
     """
 
+    weights = True
     labels = True
 
     shown = Shown("sparse LNMax", color="orange", marker="P")
@@ -253,6 +256,41 @@ class SparseLNMax(SparseArgmax):
 
     def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Laplace:
         return Laplace(1 / self.gamma)
+
+    def accountants(self, votes: Votes) -> list[Accountant]:
+        if votes.weighted is None:
+            return super().accountants(votes)
+        replaced = self._of_weights(votes, weighted_distance(int(self.k), votes.rounds, labels=votes.labels_only))
+        if votes.labels_only:
+            return replaced
+        return with_added(replaced, self._of_weights(votes, weighted_distance(int(self.k), votes.rounds) // 4))
+
+    def _of_weights(self, votes: Votes, squared: int) -> list[Accountant]:
+        """Return worst-case accountants for tables of weighted votes at a squared L2 distance of at most `squared`."""
+
+        def pure(queries: int) -> float:
+            """Return ε of all counts of `queries` queries, by the Cauchy–Schwarz inequality."""
+            return self.gamma * math.sqrt(squared * queries * votes.classes)
+
+        def totals(queries: Sequence[int], orders: Array) -> Array:
+            limits = np.array([pure(T) for T in queries])[:, None]
+            return np.minimum(self.gamma**2 * squared / 2 * orders, limits)
+
+        return [
+            DirectAccountant(
+                name="basic",
+                kind=Kind.WORST_CASE,
+                source="Dwork & Roth 2014, Theorem 3.6; accounting/sparse.py, L1 distance of weighted votes",
+                discrete=LAPLACE,
+                epsilon=lambda T, delta: pure(T),
+            ),
+            RenyiAccountant(
+                kind=Kind.WORST_CASE,
+                source="Bun & Steinke 2016, Proposition 3.3; accounting/sparse.py, L2 distance of weighted votes",
+                discrete=LAPLACE,
+                totals=totals,
+            ),
+        ]
 
     def worst_case(self, cells: Cells, teachers: int) -> list[Accountant]:
         theorem = "accounting/sparse.py, 2m cells that are γ-DP each"
