@@ -138,8 +138,13 @@ def test_without_locks_or_a_temporary_folder_gpus_are_shared(tmp_path: Path, mon
 CPU = torch.device("cpu")
 
 
+def set_processor(monkeypatch: pytest.MonkeyPatch, *, supported: bool, **instructions: bool) -> None:
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: supported)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_f": True, **instructions}, raising=False)
+
+
 def test_reduced_precision_is_for_large_networks_and_processors_that_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: True)
+    set_processor(monkeypatch, supported=True, avx512_bf16=True, amx_bf16=False)
     monkeypatch.delenv(SWITCH, raising=False)
     assert compute_dtype_for(small_cnn((1, 28, 28), 10), (1, 28, 28), MODERN, CPU) is torch.bfloat16
     assert compute_dtype_for(small_cnn((1, 28, 28), 10), (1, 28, 28), PAPER, CPU) is torch.float32
@@ -152,5 +157,9 @@ def test_reduced_precision_is_for_large_networks_and_processors_that_have_it(mon
     with pytest.raises(PatebenchError, match=f"{SWITCH} is 'double'; set it to 'single'"):
         compute_dtype(CPU)
     monkeypatch.delenv(SWITCH)
-    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    set_processor(monkeypatch, supported=False, amx_bf16=True)
     assert compute_dtype(CPU) is torch.float32
+    set_processor(monkeypatch, supported=True, avx512_bf16=False, amx_bf16=False)  # emulated
+    assert compute_dtype(CPU) is torch.float32
+    monkeypatch.delattr(torch.cpu, "get_capabilities")  # older versions of torch cannot tell
+    assert compute_dtype(CPU) is torch.bfloat16
