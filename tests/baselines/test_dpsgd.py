@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from patebench.accounting.subsampled_gaussian import SubsampledGaussian
-from patebench.baselines.clipped_models import LinearModel, NetworkModel, with_new_head
+from patebench.baselines.clipped_models import LinearModel, NetworkModel, with_new_head, with_public_norms
 from patebench.baselines.noisy_steps import NoisySteps, PoissonSampler
 from patebench.core.errors import PatebenchError
 from patebench.models.architectures import conv_net, mlp, small_cnn, student_cnn, tanh_cnn
-from patebench.models.scaling import Standardise
+from patebench.models.scaling import GreyLevels, Standardise
 
 CLASSES = 4
 
@@ -312,3 +312,38 @@ def test_a_new_head_knows_nothing() -> None:
     assert not bool(net(torch.from_numpy(x).float()).any())
     with pytest.raises(PatebenchError, match="end in a linear layer"):
         with_new_head(nn.Sequential(nn.Flatten(), nn.ReLU()), CLASSES)
+
+
+def _pretrained() -> nn.Sequential:
+    """Return a network with a batch norm that has seen data, a fixed layer and a linear layer."""
+    torch.manual_seed(3)
+    norm = nn.BatchNorm2d(5)
+    for values in (norm.running_mean, norm.running_var, norm.weight, norm.bias):
+        values.data.uniform_(0.5, 2.0)
+    return nn.Sequential(nn.Conv2d(1, 5, 3), norm, nn.Flatten(), nn.Linear(180, 6))
+
+
+def test_a_pretrained_network_keeps_its_statistics_and_trains_scales_shifts_and_head() -> None:
+    x, y = _images()
+    images = torch.from_numpy(x).float()
+    before = _pretrained().eval()(images)
+    net = with_public_norms(_pretrained())
+    assert torch.allclose(net.train()(images), before, rtol=1e-4, atol=1e-3)
+    model = NetworkModel(with_new_head(net, CLASSES), GreyLevels(), x, y, views=1, rng=_rng(), at_once=3)
+    assert set(model._trained()) == {"1.weight", "1.bias", "5.weight", "5.bias"}
+    weights = torch.randn(len(model.start()), generator=_rng()) / 10
+    assert len(weights) == 2 * 5 + 7 * CLASSES
+    alone = torch.stack([model.clipped_sum(weights, torch.tensor([i]), 1.0) for i in range(7)])
+    together = model.clipped_sum(weights, torch.arange(7), 1.0)
+    assert torch.allclose(alone.sum(0), together, rtol=1e-4, atol=1e-5)
+    assert alone.norm(dim=1).max() <= 1
+    # The same gradients, one by one, by another way.
+    for i in range(7):
+        named = model._parameters_by_name(weights.clone().requires_grad_())
+        loss = F.cross_entropy(
+            torch.func.functional_call(model._net, named, (images[i : i + 1],)), torch.tensor(y[[i]])
+        )
+        gradient = torch.cat([part.flatten() for part in torch.autograd.grad(loss, list(named.values()))])
+        expected = gradient * min(1, 1 / float(gradient.norm()))
+        assert torch.allclose(alone[i].float(), expected, rtol=1e-3, atol=1e-4)
+    assert model.logits(weights, x).shape == (7, CLASSES)

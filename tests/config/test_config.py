@@ -573,6 +573,7 @@ TWICE = {"sparse-gnmax": {"k": 2, "sigma": 5}}
         ({"ensembles": [MLP | {"neighbours": 2}]}, "value", "ensembles[0].neighbours"),
         ({"ensembles": [NEAREST | {"neighbours": 11}]}, "bound", "ensembles[0].neighbours"),
         ({"encoder": "patch"}, "unknown-name", "encoder"),
+        ({"encoder": "graph", "dpsgd": [{"form": "fine-tuned", "epsilon": 1}]}, "value", "dpsgd[0].form"),
         ({"ensembles": [WEIGHTED | {"neighbours": 2}]}, "value", "ensembles[0].neighbours"),
         ({"ensembles": [WEIGHTED], "queries": None}, "missing", "queries"),
         ({"ensembles": [WEIGHTED], "mechanisms": TWICE, "students": []}, "weights", "mechanisms.sparse-gnmax"),

@@ -11,6 +11,7 @@ from tests.refusals import refuses
 
 from patebench.features.trained_networks import ImageNetEncoder, LargerImageNetEncoder
 from patebench.models import efficientnet_lite
+from patebench.models.device import SWITCH
 from patebench.models.efficientnet_lite import EfficientNetLite, pretrained
 
 
@@ -101,3 +102,13 @@ def test_other_weights_and_other_samples_are_refused(monkeypatch: pytest.MonkeyP
     with refuses("missing"):
         pretrained()
     pretrained.cache_clear()
+
+
+@installed
+def test_the_encoder_as_a_network_computes_the_same_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SWITCH, "single")
+    pool = np.random.default_rng(0).integers(0, 256, (30, 3, 12, 12), dtype=np.uint8)
+    encoder = ImageNetEncoder.learn(pool)
+    with torch.inference_mode():
+        found = F.normalize(encoder.network().eval()(torch.from_numpy(pool).float()), dim=1).double().numpy()
+    np.testing.assert_allclose(found, encoder.features(pool), atol=1e-3)

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.features.test_imagenet import installed
 from tests.refusals import refuses
 from tests.stages.digits import WithEncoder, change_record
+from torch import nn
 
 from patebench.artefacts.reading import read_samples
 from patebench.artefacts.records import private_model_records
@@ -19,7 +21,9 @@ from patebench.core.bound import Adjacency, Bound, Kind
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import ENCODER, POOL, SAMPLES, TRUTH
+from patebench.features.trained_networks import ImageNetEncoder
 from patebench.models import architectures
+from patebench.models.efficientnet_lite import pretrained
 from patebench.reporting.frames import RECORDS, check_record
 from patebench.stages import train_dpsgd, train_on_features, train_private_knn
 
@@ -154,6 +158,25 @@ def test_a_network_takes_the_steps_that_are_accounted_for(digits: WithEncoder, s
         assert told["model_parameters"] == pytest.approx(whole / 6.83, rel=0.1)
     else:
         assert told["model_parameters"] > 4000
+
+
+@pytest.mark.slow
+@installed
+def test_a_network_trained_on_imagenet_is_fine_tuned(digits: WithEncoder, tmp_path: Path) -> None:
+    """Training changes the network's scales and shifts, which are many more than the classifier's weights."""
+    files = {name: tmp_path / f"{name}.npz" for name in ("private", "pool", "test", "encoder")}
+    for name in ("private", "pool", "test"):
+        kind = POOL if name == "pool" else SAMPLES
+        known = read_arrays(getattr(digits, name), kind)
+        more = {"split": {**known.meta["split"], "encoder": "imagenet"}} if name == "pool" else {}
+        write_arrays(files[name], kind, {key: values[:12] for key, values in known.arrays.items()}, known.meta | more)
+    pool, meta = read_arrays(files["pool"], POOL), read_arrays(digits.encoder, ENCODER).meta
+    encoder = ImageNetEncoder.learn(pool["x"])
+    write_arrays(files["encoder"], ENCODER, encoder.arrays(), {**meta, "encoder": "imagenet", "pool": pool.digest})
+    told = train(digits, train_dpsgd, {"form": "fine-tuned", **FEW}, **files)
+    axes = encoder.arrays()["weights"].size // len(encoder.arrays()["mean"])
+    scales = 2 * sum(len(norm.weight) for norm in pretrained().modules() if isinstance(norm, nn.BatchNorm2d))
+    assert told["model_parameters"] == scales + (axes + 1) * 10
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from torch.func import functional_call, grad, vmap
 from patebench.core.errors import PatebenchError
 from patebench.models.augment import random_affine
 from patebench.models.recipes import MODERN
-from patebench.models.scaling import Standardise
+from patebench.models.scaling import GreyLevels, Standardise
 
 #: Relative margin by which clipped norms stay below the clipping norm; it exceeds the rounding of gradients, which have
 #: single precision and depend on the batch in their last digits.
@@ -99,8 +99,8 @@ def _with_bias(vectors: NDArray[Any]) -> Tensor:
     return F.pad(torch.from_numpy(vectors).double(), (0, 1), value=1.0)
 
 
-#: Maximum number of augmented images in one call of the network, and maximum number of entries in the per-sample
-#: gradients of the call. Larger calls need more memory and are not faster.
+#: Default maximum number of augmented images in one call of the network, and maximum number of entries in the
+#: per-sample gradients of the call. Larger calls need more memory and are not faster.
 _AT_ONCE, _NUMBERS = 256, 1 << 25
 
 #: Number of groups of a group norm. If the number of channels is not a multiple of it, their greatest common divisor is
@@ -116,34 +116,39 @@ class NetworkModel:
 
     `views` is the number of augmentations of an image; with 1, the image itself is used. Samples are standardised by
     public statistics. `vmap` computes the gradients of several samples in one call. It applies the network to each
-    sample alone, so no layer can mix samples.
+    sample alone, so no layer can mix samples. Parameters of `net` without `requires_grad` stay fixed.
     """
 
     def __init__(
         self,
         net: nn.Module,
-        standardise: Standardise,
+        standardise: Standardise | GreyLevels,
         x: NDArray[Any],
         y: NDArray[np.integer],
         *,
         views: int,
         rng: torch.Generator,
+        at_once: int = _AT_ONCE,
     ) -> None:
-        self._device = standardise.mean.device
-        self._net, self._standardise = per_sample(net).to(self._device), standardise
+        """Create the model for private samples `x` (samples, …) with labels `y` (samples,).
+
+        `at_once` is the maximum number of augmented images in one call of the network.
+        """
+        self._device = next(net.parameters()).device
+        self._net, self._standardise, self._at_once = per_sample(net).to(self._device), standardise, at_once
         self._x, self._y = torch.from_numpy(x), torch.from_numpy(y.astype(np.int64))
         self._views, self._rng = views if x.ndim == 4 else 1, rng
         self._gradients = vmap(grad(self._loss), in_dims=(None, 0, 0))
 
     def start(self) -> Tensor:
         """Return the initial weights of the network as one vector."""
-        return torch.cat([parameter.detach().flatten() for parameter in self._net.parameters()]).clone()
+        return torch.cat([parameter.detach().flatten() for parameter in self._trained().values()]).clone()
 
     def clipped_sum(self, weights: Tensor, positions: Tensor, clip: float) -> Tensor:
         # In double precision, norms are exact enough for the clip, and one sample does not change the rounding of a sum
         # of others (see `LinearModel`).
         total, named = torch.zeros_like(weights, dtype=torch.float64), self._parameters_by_name(weights)
-        samples_per_call = max(1, min(_AT_ONCE // self._views, _NUMBERS // len(weights)))
+        samples_per_call = max(1, min(self._at_once // self._views, _NUMBERS // len(weights)))
         parts = torch.split(positions, samples_per_call) if len(positions) else ()
         for part in parts:
             by_name = self._gradients(named, self._augmentations_of(self._x[part]), self._y[part].to(self._device))
@@ -155,13 +160,17 @@ class NetworkModel:
     @torch.inference_mode()
     def logits(self, weights: Tensor, x: NDArray[Any]) -> Tensor:
         named = self._parameters_by_name(weights)
-        batches = torch.split(torch.from_numpy(x), _AT_ONCE)
+        batches = torch.split(torch.from_numpy(x), self._at_once)
         logits = [functional_call(self._net, named, (self._standardise(batch.to(self._device)),)) for batch in batches]
         return torch.cat(logits).cpu()
 
+    def _trained(self) -> dict[str, nn.Parameter]:
+        """Return the parameters of the network that are trained, by name."""
+        return {name: parameter for name, parameter in self._net.named_parameters() if parameter.requires_grad}
+
     def _parameters_by_name(self, weights: Tensor) -> dict[str, Tensor]:
-        """Return the network's parameters by name; their values are consecutive parts of the vector `weights`."""
-        shapes = {name: parameter.shape for name, parameter in self._net.named_parameters()}
+        """Return the trained parameters by name; their values are consecutive parts of the vector `weights`."""
+        shapes = {name: parameter.shape for name, parameter in self._trained().items()}
         parts = torch.split(weights, [shape.numel() for shape in shapes.values()])
         return {name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
 
@@ -192,7 +201,7 @@ def per_sample(net: nn.Module) -> nn.Module:
     """
     from opacus.validators import ModuleValidator
 
-    fixed = _without_batch_norm(net.train())
+    fixed = _without_batch_norm(net.train(), _group_norm)
     faults = [str(fault).partition(". ")[0] for fault in ModuleValidator.validate(fixed, strict=False)]
     faults += [
         f"{type(layer).__name__} keeps statistics of many samples"
@@ -204,14 +213,51 @@ def per_sample(net: nn.Module) -> nn.Module:
     return fixed
 
 
-def _without_batch_norm(layer: nn.Module) -> nn.Module:
-    """Return `layer` with a group norm in place of each batch norm, also in nested layers."""
+def _without_batch_norm(layer: nn.Module, replacement: Callable[[Any], nn.Module]) -> nn.Module:
+    """Return `layer` with `replacement(batch norm)` in place of each batch norm, also in nested layers."""
     if isinstance(layer, nn.modules.batchnorm._BatchNorm):
-        channels = layer.num_features
-        return nn.GroupNorm(math.gcd(_GROUPS, channels), channels, affine=layer.affine)
+        return replacement(layer)
     for name, inner in layer.named_children():
-        setattr(layer, name, _without_batch_norm(inner))
+        setattr(layer, name, _without_batch_norm(inner, replacement))
     return layer
+
+
+def _group_norm(norm: nn.BatchNorm2d) -> nn.Module:
+    return nn.GroupNorm(math.gcd(_GROUPS, norm.num_features), norm.num_features, affine=norm.affine)
+
+
+class PublicNorm(nn.Module):
+    """Batch norm whose mean and variance stay those of its public training data; scale and shift can be trained.
+
+    Each sample is therefore normalised alone.
+    """
+
+    spread: Tensor
+    offset: Tensor
+
+    def __init__(self, norm: nn.BatchNorm2d) -> None:
+        super().__init__()
+        assert norm.running_mean is not None
+        assert norm.running_var is not None
+        spread = (norm.running_var + norm.eps).rsqrt()
+        self.register_buffer("spread", spread[:, None, None])
+        self.register_buffer("offset", (norm.running_mean * spread)[:, None, None])
+        self.weight = nn.Parameter(norm.weight.detach()[:, None, None].clone())
+        self.bias = nn.Parameter(norm.bias.detach()[:, None, None].clone())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.addcmul(self.bias, x * self.spread - self.offset, self.weight)
+
+
+def with_public_norms(net: nn.Module) -> nn.Module:
+    """Replace each batch norm of the pretrained `net` by a `PublicNorm`, and fix all other parameters; return `net`.
+
+    Fewer trained parameters need less noise in total. Training only scales and shifts of the normalisation is that of
+    Bu et al. 2022, *Differentially private bias-term fine-tuning of foundation models*.
+    """
+    for parameter in net.parameters():
+        parameter.requires_grad_(False)
+    return _without_batch_norm(net, PublicNorm)
 
 
 class UnitVectors(nn.Module):

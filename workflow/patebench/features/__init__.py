@@ -17,7 +17,9 @@ from patebench.core.registry import Registry, imported
 AnyFloat = TypeVar("AnyFloat", bound=np.floating)
 
 ENCODERS = Registry("encoder")
-ENCODERS.add("contrastive", "patebench.features.contrast:ContrastEncoder", about="views of a sample are alike")
+ENCODERS.add(
+    "contrastive", "patebench.features.contrast:ContrastEncoder", about="views of a sample are alike", trainable=True
+)
 ENCODERS.add("graph", "patebench.features.graph:GraphEncoder", about="contrastive, smoothed over a graph of neighbours")
 ENCODERS.add(
     "patches",
@@ -32,6 +34,7 @@ ENCODERS.add(
     reads="images",
     seen="ImageNet (1.3 million labelled photographs)",
     fixed=True,
+    trainable=True,
 )
 ENCODERS.add(
     "imagenet-lite2",
@@ -40,6 +43,7 @@ ENCODERS.add(
     reads="images",
     seen="ImageNet (1.3 million labelled photographs)",
     fixed=True,
+    trainable=True,
 )
 ENCODERS.add(
     "scattering",
@@ -79,6 +83,8 @@ DEFAULT = "contrastive"
 #: Return True if the encoder of this name has fixed outputs: before any principal axes, the outputs depend only on the
 #: sample, not on the pool.
 has_fixed_outputs = ENCODERS.flag("fixed")
+#: Return True if the encoder of this name is a network that can be trained further.
+can_be_trained = ENCODERS.flag("trainable")
 
 
 def encoder_class(name: str) -> "type[Encoder]":

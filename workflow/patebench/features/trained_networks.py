@@ -17,19 +17,20 @@ and onnxruntime reads ONNX without external files.
 import io
 import warnings
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report, silent
 from patebench.features import in_batches
 from patebench.features.principal_axes import AxesEncoder
-from patebench.models.device import autocast
+from patebench.models.device import autocast, device
 from patebench.models.efficientnet_lite import enlarge, pretrained
 
 #: Width and height of the enlarged images, in pixels.
@@ -66,6 +67,29 @@ class ImageNetEncoder(AxesEncoder):
 
         with autocast(torch.device("cpu")):
             return torch.from_numpy(in_batches(means, x, report, _BATCH))
+
+    def network(self) -> nn.Sequential:
+        """Return a copy of this encoder that can be trained, without the scaling of its outputs to unit length.
+
+        The network maps images with grey levels 0 … 255 (samples, channels, height, width) to coordinates along the
+        principal axes (samples, axes). It is on this process's device.
+        """
+        mean, spread, axes = self.axes.mean, self.axes.spread, self.axes.axes
+        along = nn.Linear(*axes.shape)
+        along.weight.data.copy_((axes / spread[:, None]).T)
+        along.bias.data.copy_(-(mean / spread) @ axes)
+        return nn.Sequential(_Means(self.version, self.blocks), along).to(device())
+
+
+class _Means(nn.Module):
+    """Network that computes the outputs of an `ImageNetEncoder` before the principal axes."""
+
+    def __init__(self, version: int, blocks: tuple[int, ...]) -> None:
+        super().__init__()
+        self.body, self.blocks = deepcopy(pretrained(version)), blocks
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.body.means(enlarge(x, _SIDE, torch.contiguous_format), self.blocks)
 
 
 class LargerImageNetEncoder(ImageNetEncoder):

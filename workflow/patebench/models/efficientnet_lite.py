@@ -110,10 +110,13 @@ class EfficientNetLite(nn.Module):
         return torch.cat([*means, last], 1)
 
 
-def enlarge(images: Tensor, side: int) -> Tensor:
-    """Return `images` (samples, 1 or 3, height, width) with 3 channels, scaled to `side` × `side` pixels."""
+def enlarge(images: Tensor, side: int, layout: torch.memory_format = torch.channels_last) -> Tensor:
+    """Return `images` (samples, 1 or 3, height, width) with 3 channels, scaled to `side` × `side` pixels.
+
+    Convolutions are fastest with the default `layout` in memory, which `vmap` does not support.
+    """
     large = F.interpolate(images.expand(-1, 3, -1, -1), size=(side, side), mode="bicubic", align_corners=False)
-    return large.contiguous(memory_format=torch.channels_last)
+    return large.contiguous(memory_format=layout)
 
 
 @cache

@@ -79,6 +79,16 @@ class Standardise(nn.Module):
         return float(standardised(torch.zeros_like(self.mean), self.mean, self.spread).min())
 
 
+class GreyLevels(nn.Module):
+    """Module that leaves images as they are, for networks that scale grey levels 0 … 255 themselves."""
+
+    #: Value of a black pixel.
+    background = 0.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.float()
+
+
 def standardised(x: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
     """Return (`x` − `mean`)/`spread` as float32, computed in the precision of `mean` and clipped to ±`LIMIT`."""
     return ((x.to(mean.dtype) - mean) / spread).clamp_(-LIMIT, LIMIT).float()

@@ -45,6 +45,9 @@ log = logging.getLogger("patebench")
 #: Number of test samples in the learning curve; the final accuracy uses all.
 _CURVE_SAMPLES = 1000
 
+#: Maximum number of images in one call of a network trained on ImageNet, which needs about 30 MB for each.
+_LARGE_IMAGES = 32
+
 #: Statement in the result.
 _SEEDED = (
     "The noise of this model comes from a named seed. Anyone who knows the seed can remove the noise, so the model is "
@@ -158,10 +161,12 @@ def _build_model(
 
     `view_rng` is the random generator of augmented views, and `weight_seed` the seed of the initial weights.
     """
-    from patebench.baselines.clipped_models import LinearModel, NetworkModel, with_new_head
-    from patebench.features import contrast
+    from patebench.baselines.clipped_models import LinearModel, NetworkModel, with_new_head, with_public_norms
+    from patebench.features.contrast import ContrastEncoder
+    from patebench.features.trained_networks import ImageNetEncoder
     from patebench.models.architectures import untrained_network
     from patebench.models.network import seeded as weights_from
+    from patebench.models.scaling import GreyLevels
 
     classes, several = pool.meta["classes"], int(training.chosen()["views"])
     # Architecture and initial weights depend only on public data and seeds.
@@ -171,10 +176,13 @@ def _build_model(
         learnt = read_encoder(encoder, pool)
         if training.form == "linear":
             return "linear", LinearModel(learnt.features, private_features(learnt, x), y, classes)
-        if not isinstance(learnt, contrast.ContrastEncoder):
+        if isinstance(learnt, ImageNetEncoder):
+            net = with_new_head(with_public_norms(learnt.network()), classes)
+            return "encoder", NetworkModel(net, GreyLevels(), x, y, views=several, rng=view_rng, at_once=_LARGE_IMAGES)
+        if not isinstance(learnt, ContrastEncoder):
             raise PatebenchError(
-                f"the form '{training.form}' needs a network as encoder; set 'encoder: contrastive' in the "
-                "configuration"
+                f"the form '{training.form}' needs a network as encoder; set 'encoder: contrastive' or 'encoder: "
+                "imagenet' in the configuration"
             )
         net, standardise, name = with_new_head(learnt.net, classes), learnt.standardise, "encoder"
     else:
