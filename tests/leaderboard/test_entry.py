@@ -54,8 +54,9 @@ _SCREEN = {"threshold": 200, "sigma1": 200, "sigma2": 50}
 GNMAX = content(2.09, {**_VOTES, "name": "gnmax", "parameters": {"sigma": 40}, "queries": 286})
 CONFIDENT = content(3.36, {**_VOTES, "name": "confident-gnmax", "parameters": _SCREEN, "queries": 1000})
 _SPARSE = {**_VOTES, "name": "sparse-gnmax", "parameters": {"k": 1, "sigma": 50}, "queries": 50, "teachers": 60_000}
-_SPARSE["votes_per_teacher"] = 1
+_SPARSE |= {"votes_per_teacher": 1, "weighted": False}
 ONE_VOTE = content(0.0859, _SPARSE, "record")
+WEIGHTED = content(0.125, {**_SPARSE, "weighted": True, "votes_per_teacher": None}, "record")
 ADDED = content(0.0587, _SPARSE, "record", "added or removed")
 _PART = {"sampling": "poisson", "rate": 0.05, "noise": 3.4, "steps": 300}
 DPSGD = content(1.0, {"type": "dp-sgd", "parts": [_PART]}, "record", "added or removed")
@@ -65,8 +66,8 @@ PURE = content(1.0, {"type": "pure", "epsilon": 1.0, "because": "randomised resp
 NO_PRIVACY = content(math.inf, {"type": "no noise", "because": "the noise cancels"})
 
 CORRECT = {
-    "gnmax": GNMAX, "confident-gnmax": CONFIDENT, "one-vote": ONE_VOTE, "added": ADDED, "dp-sgd": DPSGD, "table": TABLE,
-    "gaussian": GAUSSIAN, "pure": PURE, "no-privacy": NO_PRIVACY,
+    "gnmax": GNMAX, "confident-gnmax": CONFIDENT, "one-vote": ONE_VOTE, "weighted": WEIGHTED, "added": ADDED,
+    "dp-sgd": DPSGD, "table": TABLE, "gaussian": GAUSSIAN, "pure": PURE, "no-privacy": NO_PRIVACY,
 }  # fmt: skip
 
 
@@ -262,6 +263,10 @@ FAULTS: dict[str, tuple[dict[str, Any], str, Any, str, bool]] = {
     "an audit found more than is proved": (GNMAX, "audited", 3.0, "contradiction", True),
     "votes beyond the cap": (ADDED, "mechanism.votes_per_teacher", 2, "no-theorem", True),
     "votes not stated": (ADDED, "mechanism.votes_per_teacher", None, "missing", True),
+    "votes have weights": (ONE_VOTE, "mechanism.weighted", True, "below-worst-case", False),
+    "weights not stated": (ONE_VOTE, "mechanism.weighted", None, "below-worst-case", False),
+    "weights of an unknown number of classes": (WEIGHTED, "mechanism.classes", None, "missing", True),
+    "no theorem for weights": (GNMAX, "mechanism.weighted", True, "weights", True),
     "a second round of votes": (ONE_VOTE, "mechanism.rounds", 2, "below-worst-case", False),
     "number of records unknown": (GNMAX, "data.records", None, "unknown-records", False),
     "ten pure steps": (PURE, "mechanism.steps", 10, "below-worst-case", False),

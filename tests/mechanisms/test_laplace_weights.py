@@ -15,7 +15,7 @@ from tests.accounting.oracles import hockey_stick, renyi
 from tests.mechanisms.test_distributed_weights import CELLS, CLASSES, ONE, OTHERS, QUERIES, SHARDS, SMALL, votes_of
 
 from patebench.accounting import votes as votes_module
-from patebench.accounting.accountant import RenyiAccountant
+from patebench.accounting.accountant import Accountant, RenyiAccountant
 from patebench.accounting.sparse import weighted_distance
 from patebench.accounting.votes import UNIT, Votes, WeightedVotes
 from patebench.audit.runs import AuditSetting
@@ -23,9 +23,10 @@ from patebench.audit.table_audit import TableAudit
 from patebench.core import seeds
 from patebench.core.bound import Adjacency, Bound
 from patebench.core.entropy import Entropy
+from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Source, generator
 from patebench.mechanisms import sparse_argmax
-from patebench.mechanisms.noise import Laplace
+from patebench.mechanisms.noise import Gaussian, Laplace
 from patebench.mechanisms.sparse_argmax import SparseLNMax
 
 ORDERS = np.array([1.01, 2.0, 8.0, 1e3])
@@ -179,13 +180,15 @@ def test_noise_of_each_cell_is_independent_and_has_the_stated_variance(source: S
     assert np.abs(covariances - 8 * np.eye(CELLS)).max() < 6 * 8 * (5 / runs) ** 0.5
 
 
-class HalfNoise(SparseLNMax):
-    def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Laplace:
-        return Laplace(0.5 / self.gamma)
+class HalfDistance(SparseLNMax):
+    def _of_weights(self, votes: Votes, squared: int) -> list[Accountant]:
+        return super()._of_weights(votes, squared // 4)
 
 
-@pytest.mark.parametrize(("kind", "violated"), [(SparseLNMax, False), (HalfNoise, True)])
-def test_the_exact_audit_comes_near_epsilon_and_shows_half_the_noise(kind: type[SparseLNMax], violated: bool) -> None:
+@pytest.mark.parametrize(("kind", "violated"), [(SparseLNMax, False), (HalfDistance, True)])
+def test_the_exact_audit_comes_near_epsilon_and_shows_half_the_distance(
+    kind: type[SparseLNMax], violated: bool
+) -> None:
     streams = partial(seeds.generator, 0, "tables")
     setting = AuditSetting("sparse-lnmax", kind(1, 0.2), 4, 3, 1e-5, 1000, 0.99, streams)
     audit = TableAudit(**vars(setting)).with_weights()
@@ -193,3 +196,28 @@ def test_the_exact_audit_comes_near_epsilon_and_shows_half_the_noise(kind: type[
     audited = max(audit.exact(pair) for pair in audit.vote_pairs(9))
     assert (audited > stated) == violated
     assert audited > 0.6 * stated
+
+
+class Sharper(SparseLNMax):
+    """Mechanism of another package with half the noise."""
+
+    def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Laplace:
+        return Laplace(0.5 / self.gamma)
+
+
+class OtherNoise(SparseLNMax):
+    def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Gaussian:  # type: ignore[override]
+        return Gaussian(1 / self.gamma)
+
+
+def test_classes_of_other_packages_state_the_epsilon_of_their_own_noise() -> None:
+    votes = votes_of(ONE, ())
+    found, twice = (named(mechanism, votes) for mechanism in (Sharper(1, 0.1), SparseLNMax(1, 0.2)))
+    assert {key: each.epsilon for key, each in found.items()} == {key: each.epsilon for key, each in twice.items()}
+    with pytest.raises(PatebenchError, match="under the noise of OtherNoise"):
+        named(OtherNoise(1, 0.1), votes)
+
+
+def test_huge_gamma_is_a_huge_epsilon() -> None:
+    bounds = named(SparseLNMax(1, 1e200), votes_of(ONE, ()))
+    assert all(each.epsilon >= 1e200 for each in bounds.values())

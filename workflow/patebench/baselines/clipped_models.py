@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.backends import cudnn
 from torch.func import functional_call, grad, vmap
 
 from patebench.core.errors import PatebenchError
@@ -144,6 +145,9 @@ class NetworkModel:
         """Return the initial weights of the network as one vector."""
         return torch.cat([parameter.detach().flatten() for parameter in self._trained().values()]).clone()
 
+    # On a GPU, TF32 would round gradients so coarsely that one sample, by changing the sizes of calls, could change the
+    # gradients of others noticeably.
+    @cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
     def clipped_sum(self, weights: Tensor, positions: Tensor, clip: float) -> Tensor:
         # In double precision, norms are exact enough for the clip, and one sample does not change the rounding of a sum
         # of others (see `LinearModel`).

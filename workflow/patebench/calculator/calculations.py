@@ -16,12 +16,12 @@ import numpy as np
 from patebench.accounting import searches
 from patebench.accounting.accountant import check_queries, valid_for_adaptive_queries, valid_for_discrete_noise
 from patebench.accounting.sanitised import SanitisingNoise
-from patebench.accounting.votes import Votes
+from patebench.accounting.votes import Votes, WeightedVotes
 from patebench.core.bound import Bound, Kind, check_delta, large_delta
 from patebench.core.errors import PatebenchError
 from patebench.core.text import at_most, plural
 from patebench.mechanisms import MECHANISMS
-from patebench.mechanisms.base import Mechanism, check_releasable, json_parameters, make_mechanism
+from patebench.mechanisms.base import Mechanism, check_covers, check_releasable, json_parameters, make_mechanism
 
 #: Largest number of queries that the search considers.
 MOST_QUERIES = 1_000_000
@@ -189,6 +189,7 @@ def worst_case(
     teachers: int | None = None,
     release: bool = False,
     adaptive: bool = False,
+    weighted: bool = False,
 ) -> list[Bound]:
     """Return the worst-case bounds on the ε of the labels of `queries` queries at `delta`, smallest first.
 
@@ -197,18 +198,25 @@ def worst_case(
     classes, teachers : numbers of classes and teachers; required by mechanisms whose worst case depends on them
     release : return only bounds that are valid for discrete noise
     adaptive : return only bounds that are valid if queries depend on earlier answers
+    weighted : return the bounds for votes with weights, which also need `classes`
 
     Raises
     ------
     PatebenchError
-        If a required number is None, or if the mechanism has no worst-case bound.
+        If a required number is None, or if the mechanism has no worst-case bound, or none for votes with weights.
     """
     kind = type(mechanism).__name__
-    if classes is None and "classes" in mechanism.cost_needs:
+    if classes is None and (weighted or "classes" in mechanism.cost_needs):
         raise PatebenchError(f"the cost of {kind} depends on the number of classes; add --classes")
     if teachers is None and "teachers" in mechanism.cost_needs:
         raise PatebenchError(f"the cost of {kind} depends on the number of teachers; add --teachers")
-    any_votes = Votes.from_counts((teachers or 1) * np.eye(1, classes or 2, dtype=np.int64))
+    if weighted:
+        check_covers(mechanism, abstentions=True, weights=True, labels_only=False)
+        none = np.zeros(0, dtype=np.int64)
+        rows = WeightedVotes(np.zeros((0, queries), dtype=np.int64), none, none)
+        any_votes = Votes.from_weights(rows, teachers or 1, classes or 2)
+    else:
+        any_votes = Votes.from_counts((teachers or 1) * np.eye(1, classes or 2, dtype=np.int64))
     accountants = mechanism.accountants(any_votes)
     if adaptive:
         accountants = valid_for_adaptive_queries(accountants)

@@ -357,7 +357,8 @@ def _worst_case(entry: Entry) -> Bound | None:
                 shared = teachers is not None and records is not None and teachers < records
                 added = change is Change.ADDED_OR_REMOVED and (unit is Unit.SHARD or (unit is Unit.RECORD and alone))
                 bounds = _votes_bounds(mechanism, added, delta)
-                if added or (change is Change.ADDED_OR_REMOVED and unit is Unit.RECORD and not shared):
+                capped = not mechanism.weighted  # weights are scaled down instead, whatever other teachers do
+                if capped and (added or (change is Change.ADDED_OR_REMOVED and unit is Unit.RECORD and not shared)):
                     _check_all_votes_count(mechanism, unit, change)
                 if not bounds:
                     raise _no_theorem(mechanism.name, unit, change)
@@ -426,7 +427,13 @@ def _votes_bounds(stated: VoteMechanism, added: bool, delta: float) -> list[Boun
     # Several rounds of tables compose through the larger k, even if later queries depend on earlier answers. For
     # all other mechanisms, several rounds need bounds for adaptive queries.
     adaptive = stated.rounds > 1 and mechanism.answering is not Answering.AS_TABLE
-    bounds = worst_case(mechanism, stated.queries, delta, stated.classes, stated.teachers, adaptive=adaptive)
+    weighted = stated.weighted if stated.weighted is not None else mechanism.weights
+    if weighted and stated.classes is None:
+        line = "the key is missing; add the number of classes, on which ε of votes with weights depends"
+        raise PatebenchError(line, code="missing", where="mechanism.classes")
+    bounds = worst_case(
+        mechanism, stated.queries, delta, stated.classes, stated.teachers, adaptive=adaptive, weighted=weighted
+    )
     if added:  # only some theorems cover this
         return [replace(bound, epsilon=bound.add_or_remove) for bound in bounds if bound.add_or_remove is not None]
     most, cost = stated.answers, mechanism.per_query_cost(stated.teachers or 1, stated.classes or 2)

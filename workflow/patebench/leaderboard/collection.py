@@ -241,10 +241,11 @@ def _student_entry(
         return None
     parameters = {name: float(value) for name, value in _options(row["noise"]).items()}
     rounds = row["rounds_in_words"].count(" + ") + 1
-    mechanism: Release | None = None
-    if weighted(row["model"]) and row["mechanism"] == "sparse-gnmax":
+    mechanism: Release
+    has_weights = weighted(row["model"])
+    if has_weights and row["mechanism"] == "sparse-gnmax":
         mechanism = Table(type="table", sigma=parameters["sigma"] / math.sqrt(parameters["k"]), tables=rounds)
-    elif not weighted(row["model"]):
+    else:
         mechanism = VoteMechanism(
             type="votes",
             name=row["mechanism"],
@@ -252,6 +253,7 @@ def _student_entry(
             queries=int(row["queries"]),
             teachers=int(row["teachers"]),
             votes_per_teacher=_votes_per_record(row),
+            weighted=has_weights if MECHANISMS.load(row["mechanism"]).weights else None,
             classes=_number_for(_CLASSES, row["dataset"]),
             rounds=rounds,
         )

@@ -116,6 +116,11 @@ class VoteMechanism(_Part):
     votes_per_teacher: _Count | None = Field(
         None, description="Maximum number of votes that a teacher casts in a round; null if it may vote on all queries."
     )
+    weighted: bool | None = Field(
+        None,
+        description="True if a teacher's votes are weights, whose squares sum to at most the parameter k; false if each"
+        " vote counts as 1; null if that is unknown, so that ε covers both.",
+    )
     classes: int | None = Field(None, ge=2, le=1_000_000, description="Number of classes.")
     rounds: _Count = Field(1, description="Number of rounds; a limit on a teacher's votes applies to each round.")
 

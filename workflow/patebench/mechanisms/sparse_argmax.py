@@ -267,14 +267,22 @@ class SparseLNMax(SparseArgmax):
 
     def _of_weights(self, votes: Votes, squared: int) -> list[Accountant]:
         """Return worst-case accountants for tables of weighted votes at a squared L2 distance of at most `squared`."""
+        noise: Noise = self.noise_of(votes.teachers)
+        if not isinstance(noise, Laplace):  # in a class of another package
+            raise PatebenchError(
+                f"no theorem covers votes with weights under the noise of {type(self).__name__}; set its attribute"
+                " 'weights' to False"
+            )
+        distance = math.sqrt(squared) / noise.scale * (1 + 1e-15) if noise.scale > 0 else math.inf  # rounded up
 
         def pure(queries: int) -> float:
             """Return ε of all counts of `queries` queries, by the Cauchy–Schwarz inequality."""
-            return self.gamma * math.sqrt(squared * queries * votes.classes)
+            return distance * math.sqrt(queries * votes.classes)
 
         def totals(queries: Sequence[int], orders: Array) -> Array:
             limits = np.array([pure(T) for T in queries])[:, None]
-            return np.minimum(self.gamma**2 * squared / 2 * orders, limits)
+            with np.errstate(over="ignore"):
+                return np.minimum(np.square(distance) / 2 * orders, limits)
 
         return [
             DirectAccountant(
