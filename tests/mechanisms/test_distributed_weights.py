@@ -117,19 +117,26 @@ def test_neighbours_with_another_label_cost_less(k: int, share: float) -> None:
 @pytest.mark.parametrize("share", [0.6, 1.8])
 @pytest.mark.parametrize("delta", [0.1, 1e-3])
 def test_every_stated_epsilon_holds_for_the_farthest_neighbours(k: int, share: float, delta: float) -> None:
-    """Enumerate the noise of the changed cells, for the farthest neighbours with as many of them."""
     changes = np.unique(np.sort(distances(k).reshape(-1, CELLS)), axis=0)
     noise = law(share, 1e-13 if share > 1 else 1e-30)  # the smaller the noise, the larger the stated ε
-    squares, cells = np.square(changes).sum(axis=1), (changes > 0).sum(axis=1)
-    farthest = [changes[cells == number][np.argmax(squares[cells == number])] for number in range(1, CELLS + 1)]
     bounds = small(k, share).bounds(votes_of(SHARDS[1], *OTHERS), [QUERIES], delta)
     assert {bound.accountant for bound in bounds} == {"gdp", "rdp"}
-    for moved in farthest:
-        p, q = np.ones(1), np.ones(1)
+    check_farthest(changes, np.square(changes).sum(axis=1), noise, bounds)
+
+
+def check_farthest(changes: np.ndarray, distances: np.ndarray, noise: np.ndarray, bounds: list[Bound]) -> None:
+    """Check `bounds` on the farthest tables for each number of changed cells; enumerate the noise of these cells.
+
+    `changes` (pairs, cells) are the changes of cells, `distances` (pairs,) those of tables, and `noise` the
+    probabilities of the noise on a cell.
+    """
+    cells = (changes > 0).sum(axis=1)
+    for number in range(1, CELLS + 1):
+        moved, p, q = changes[cells == number][np.argmax(distances[cells == number])], np.ones(1), np.ones(1)
         for size in moved[moved > 0]:
             p = np.multiply.outer(p, np.pad(noise, (0, size))).ravel()
             q = np.multiply.outer(q, np.pad(noise, (size, 0))).ravel()
-        assert all(hockey_stick(p, q, bound.epsilon) <= delta + 1e-6 for bound in bounds)
+        assert all(hockey_stick(p, q, bound.epsilon) <= bound.delta + 1e-6 for bound in bounds)
 
 
 @pytest.mark.usefixtures("few_units")

@@ -11,8 +11,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.accounting.oracles import hockey_stick, renyi
-from tests.mechanisms.test_distributed_weights import CELLS, CLASSES, ONE, OTHERS, QUERIES, SHARDS, SMALL, votes_of
+from tests.accounting.oracles import renyi
+from tests.mechanisms.test_distributed_weights import (
+    CELLS,
+    CLASSES,
+    ONE,
+    OTHERS,
+    QUERIES,
+    SHARDS,
+    SMALL,
+    check_farthest,
+    votes_of,
+)
 
 from patebench.accounting import votes as votes_module
 from patebench.accounting.accountant import Accountant, RenyiAccountant
@@ -120,20 +130,11 @@ def test_an_added_teacher_costs_half_as_far_and_another_label_less_than_another_
 @pytest.mark.usefixtures("few_units")
 @pytest.mark.parametrize("delta", [0.1, 1e-3])
 def test_every_stated_epsilon_holds_for_the_farthest_neighbours(delta: float) -> None:
-    """Enumerate the noise of the changed cells, for the farthest neighbours with as many of them."""
     mechanism = SparseLNMax(1, 4.0)
     moved, noise = changes(mechanism), law(4.0)
-    noise = noise[noise > 1e-11]
-    distances, cells = moved.sum(axis=1), (moved > 0).sum(axis=1)
     bounds = mechanism.bounds(votes_of(ONE, *OTHERS), [QUERIES], delta)
     assert {bound.accountant for bound in bounds} == {"basic", "rdp"}
-    for number in range(1, CELLS + 1):
-        p, q = np.ones(1), np.ones(1)
-        for size in moved[cells == number][np.argmax(distances[cells == number])]:
-            if size:
-                p = np.multiply.outer(p, np.pad(noise, (0, size))).ravel()
-                q = np.multiply.outer(q, np.pad(noise, (size, 0))).ravel()
-        assert all(hockey_stick(p, q, bound.epsilon) <= delta + 1e-6 for bound in bounds)
+    check_farthest(moved, moved.sum(axis=1), noise[noise > 1e-11], bounds)
 
 
 @pytest.mark.usefixtures("few_units")
