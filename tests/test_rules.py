@@ -36,7 +36,7 @@ def test_a_rule_logs_and_times_its_command(rule: str) -> None:
     assert "--log {log:q}" in body
     assert re.search(r"mem_mb=memory\(\d+\)", body)
     assert "runtime=" in body
-    assert ("threads: 1" in body) == ("--threads {threads}" in body)
+    assert ("threads: " in body) == ("--threads {threads}" in body)
 
 
 def test_rules_that_train_ask_for_a_gpu_which_the_profile_can_take_away() -> None:

@@ -9,7 +9,9 @@ from tests.stages.commands import invoke
 
 from patebench.artefacts.reading import read_samples
 from patebench.config.parameters import ClassParameters
+from patebench.core import workers
 from patebench.core.errors import PatebenchError
+from patebench.features import ENCODERS
 from patebench.stages import data
 
 ROLES = ("private", "public")
@@ -105,6 +107,27 @@ def test_outputs_of_several_encoders_stand_side_by_side(tmp_path: Path) -> None:
         for features in ("imagenet", "scattering", "imagenet,scattering")
     )
     np.testing.assert_array_equal(both, np.concatenate([one, other], axis=1))
+
+
+@pytest.mark.slow
+def test_features_do_not_depend_on_the_number_of_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).integers(0, 256, (20, 8, 8), np.uint8)
+    np.savez(tmp_path / "a.npz", x=x, y=np.arange(20) % 2)
+    options = {"loader": "npz", "features": "scattering"} | dict.fromkeys(ROLES, str(tmp_path / "a.npz"))
+    monkeypatch.setattr(data, "_PART", 8)
+    found = []
+    for number in (1, 2):
+        workers.set_processes(number)
+        try:
+            paths = make(tmp_path, "mine", **options)
+        finally:
+            workers.set_processes(1)
+        found.append([read_samples(path, role)["x"] for path, role in zip(paths, ROLES, strict=True)])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+    encoder = ENCODERS.load("scattering")
+    np.testing.assert_array_equal(found[1][0], encoder.outputs_alone(x[:, None]))
+    np.testing.assert_array_equal(found[1][1], encoder.outputs(x[:, None]).numpy())
 
 
 def test_a_long_tail_keeps_the_first_samples_of_each_class(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ rule data:
         "<benchmarks>/data/<data>.tsv"
     conda:
         "../../envs/patebench.yaml"
+    threads: lambda wildcards: 4 if wildcards.dataset in RUN.encoded else 1
     resources:
         mem_mb=memory(8000),
         runtime=30,
@@ -22,7 +23,7 @@ rule data:
         options=options(f"{DATA}/private.npz"),
     shell:
         "patebench data {wildcards.dataset} {params.options} --private {output.private:q} --public {output.public:q}"
-        " {resources.access} --log {log:q}"
+        " {resources.access} --threads {threads} --log {log:q}"
 
 
 rule split:

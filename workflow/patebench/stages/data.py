@@ -1,16 +1,17 @@
 """Stage `data`: load a data set and write its private and public samples."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.cli.command import FILE, Assignment, OutputFile, stage_command, unique_pairs
+from patebench.cli.command import FILE, Assignment, OutputFile, processes, stage_command, unique_pairs
 from patebench.config.parameters import ClassParameters
 from patebench.core.errors import PatebenchError
 from patebench.core.files import write_arrays
@@ -18,9 +19,17 @@ from patebench.core.formats import SAMPLES
 from patebench.core.progress import progress
 from patebench.core.spelling import DATA_VARIABLE
 from patebench.core.text import plural
+from patebench.core.workers import map_in_order
 from patebench.data import DATASETS, check_options
 from patebench.data.dataset import Dataset, with_long_tail
 from patebench.features import ENCODERS, has_fixed_outputs
+
+if TYPE_CHECKING:
+    from patebench.features.principal_axes import AxesEncoder
+
+#: Number of samples that a process encodes at a time. It is a multiple of the encoders' batch sizes, so that batches do
+#: not depend on it.
+_PART = 400
 
 log = logging.getLogger("patebench")
 
@@ -108,18 +117,45 @@ def _encode(data: Dataset, encoder: str) -> tuple[NDArray[np.float32], NDArray[n
     `encoder` is the name of the encoder. The features of a private record do not depend on other records. Raise
     PatebenchError if the encoder must be trained.
     """
-    from patebench.features.principal_axes import AxesEncoder
-
     if not has_fixed_outputs(encoder):
         fixed = ", ".join(filter(has_fixed_outputs, ENCODERS))
         line = f"the encoder '{encoder}' is trained on the pool, which does not exist yet; use one of {fixed}"
         raise PatebenchError(line, code="unknown-name")
     kind: type[AxesEncoder] = ENCODERS.load(encoder)
     kind.check(data.private.x.shape[1:])
-    with progress(f"{encoder} of public samples", len(data.public.x), "samples") as done:
-        public = kind.outputs(data.public.x, done).numpy()
-    with progress(f"{encoder} of private records", len(data.private.x), "records") as done:
-        return public, kind.outputs_alone(data.private.x, done)
+    public = _in_parts(partial(_outputs, encoder), data.public.x, f"{encoder} of public samples")
+    return public, _in_parts(partial(_outputs_alone, encoder), data.private.x, f"{encoder} of private records")
+
+
+def _in_parts(
+    compute: Callable[[NDArray[Any]], NDArray[np.float32]], x: NDArray[Any], what: str
+) -> NDArray[np.float32]:
+    """Return the outputs (samples, numbers) of `compute` for samples `x`, computed in several processes.
+
+    `what` describes the computation in progress messages.
+    """
+    parts = [x[start : start + _PART] for start in range(0, max(len(x), 1), _PART)]
+    results = []
+    with progress(what, len(x), "samples") as done:
+        for part in map_in_order(compute, parts):
+            results.append(part)
+            done(min(len(results) * _PART, len(x)), len(x))
+    return np.concatenate(results)
+
+
+def _outputs(encoder: str, x: NDArray[Any]) -> NDArray[np.float32]:
+    return _loaded(encoder).outputs(x).numpy()
+
+
+def _outputs_alone(encoder: str, x: NDArray[Any]) -> NDArray[np.float32]:
+    return _loaded(encoder).outputs_alone(x)
+
+
+def _loaded(encoder: str) -> "type[AxesEncoder]":
+    import torch
+
+    torch.set_num_threads(1)  # so that rounding does not depend on the number of processes
+    return ENCODERS.load(encoder)
 
 
 def _report(line: str) -> None:
@@ -148,4 +184,5 @@ command = stage_command(
         callback=unique_pairs,
         help="Option of the loader, as key=value; repeat for several.",
     ),
+    processes,
 )
