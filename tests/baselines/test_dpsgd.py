@@ -14,7 +14,7 @@ from patebench.baselines.clipped_models import LinearModel, NetworkModel, with_n
 from patebench.baselines.noisy_steps import NoisySteps, PoissonSampler
 from patebench.core.errors import PatebenchError
 from patebench.models.architectures import conv_net, mlp, small_cnn, student_cnn, tanh_cnn
-from patebench.models.scaling import GreyLevels, Standardise
+from patebench.models.scaling import Standardise, Unscaled
 
 CLASSES = 4
 
@@ -193,11 +193,12 @@ def test_the_noise_depends_on_nothing_but_the_clipping_norm() -> None:
 
 def _by_loop(net, x: torch.Tensor, y: torch.Tensor, clip: float) -> torch.Tensor:
     """Return the sum of clipped gradients, computed by one backward pass per sample."""
-    total = torch.zeros(sum(each.numel() for each in net.parameters()))
+    trained = [parameter for parameter in net.parameters() if parameter.requires_grad]
+    total = torch.zeros(sum(parameter.numel() for parameter in trained))
     for sample, label in zip(x, y, strict=True):
         net.zero_grad()
         F.cross_entropy(net(sample[None]), label[None]).backward()
-        gradient = torch.cat([each.grad.flatten() for each in net.parameters()])
+        gradient = torch.cat([parameter.grad.flatten() for parameter in trained])
         total += gradient * min(1.0, clip / float(gradient.norm()))
     return total
 
@@ -329,7 +330,7 @@ def test_a_pretrained_network_keeps_its_statistics_and_trains_scales_shifts_and_
     before = _pretrained().eval()(images)
     net = with_public_norms(_pretrained())
     assert torch.allclose(net.train()(images), before, rtol=1e-4, atol=1e-3)
-    model = NetworkModel(with_new_head(net, CLASSES), GreyLevels(), x, y, views=1, rng=_rng(), at_once=3)
+    model = NetworkModel(with_new_head(net, CLASSES), Unscaled(), x, y, views=1, rng=_rng(), at_once=3)
     assert set(model._trained()) == {"1.weight", "1.bias", "5.weight", "5.bias"}
     weights = torch.randn(len(model.start()), generator=_rng()) / 10
     assert len(weights) == 2 * 5 + 7 * CLASSES
@@ -337,13 +338,23 @@ def test_a_pretrained_network_keeps_its_statistics_and_trains_scales_shifts_and_
     together = model.clipped_sum(weights, torch.arange(7), 1.0)
     assert torch.allclose(alone.sum(0), together, rtol=1e-4, atol=1e-5)
     assert alone.norm(dim=1).max() <= 1
-    # The same gradients, one by one, by another way.
-    for i in range(7):
-        named = model._parameters_by_name(weights.clone().requires_grad_())
-        loss = F.cross_entropy(
-            torch.func.functional_call(model._net, named, (images[i : i + 1],)), torch.tensor(y[[i]])
-        )
-        gradient = torch.cat([part.flatten() for part in torch.autograd.grad(loss, list(named.values()))])
-        expected = gradient * min(1, 1 / float(gradient.norm()))
-        assert torch.allclose(alone[i].float(), expected, rtol=1e-3, atol=1e-4)
+    nn.utils.vector_to_parameters(weights, model._trained().values())
+    expected = _by_loop(model._net, images, torch.from_numpy(y), 1.0)
+    assert torch.allclose(together, expected.double(), rtol=1e-3, atol=2e-4)
     assert model.logits(weights, x).shape == (7, CLASSES)
+
+
+def test_gradients_are_computed_without_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = _images()
+    model, seen = _network(mlp, x.reshape(7, -1).astype(np.float32), y), []
+    gradients = model._gradients
+
+    def watched(*given):
+        seen.append(torch.backends.cudnn.allow_tf32)
+        return gradients(*given)
+
+    monkeypatch.setattr(model, "_gradients", watched)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+    model.clipped_sum(model.start(), torch.arange(7), 1.0)
+    assert seen == [False]
+    assert torch.backends.cudnn.allow_tf32

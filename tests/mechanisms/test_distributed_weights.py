@@ -125,7 +125,7 @@ def test_every_stated_epsilon_holds_for_the_farthest_neighbours(k: int, share: f
 
 
 def check_farthest(changes: np.ndarray, distances: np.ndarray, noise: np.ndarray, bounds: list[Bound]) -> None:
-    """Check `bounds` on the farthest tables for each number of changed cells; enumerate the noise of these cells.
+    """Check `bounds` against exact divergences, for the farthest pair of tables with each number of changed cells.
 
     `changes` (pairs, cells) are the changes of cells, `distances` (pairs,) those of tables, and `noise` the
     probabilities of the noise on a cell.

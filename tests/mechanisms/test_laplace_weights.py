@@ -37,7 +37,7 @@ from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Source, generator
 from patebench.mechanisms import sparse_argmax
 from patebench.mechanisms.noise import Gaussian, Laplace
-from patebench.mechanisms.sparse_argmax import SparseLNMax
+from patebench.mechanisms.sparse_argmax import SparseArgmax, SparseGNMax, SparseLNMax
 
 ORDERS = np.array([1.01, 2.0, 8.0, 1e3])
 
@@ -112,13 +112,12 @@ def test_all_neighbours_cost_at_most_what_is_stated_and_one_nearly_as_much(k: in
 @pytest.mark.parametrize("gamma", [0.05, 0.5])
 def test_an_added_teacher_costs_half_as_far_and_another_label_less_than_another_record(gamma: float) -> None:
     mechanism = SparseLNMax(1, gamma)
-    found, number = tables(mechanism), (len(SHARDS) - 1) // CLASSES
+    found = tables(mechanism)
     added = divergences(gamma, np.abs(found - found[0]))
     curves = [stated_curve(mechanism, labels_only=True), stated_curve(mechanism, added=True)]
     assert 0.98 < (added / curves[1]).max() <= 1 + 1e-9
     records = [place for place, teacher in enumerate(TEACHERS) if len(teacher) == 1]
     labelled = found[records].reshape(-1, CLASSES, CELLS)
-    assert len(labelled) < number
     labels = divergences(gamma, np.abs(labelled[:, 0] - labelled[:, 1]))
     assert 0.88 < (labels / curves[0]).max() <= 1 + 1e-9
     assert (curves[0] < stated_curve(mechanism)).all()
@@ -143,9 +142,9 @@ def test_every_stated_epsilon_holds_for_the_farthest_neighbours(delta: float) ->
     [
         (WeightedVotes, "limited", lambda votes, most: votes),
         (WeightedVotes, "limited", lambda votes, most: replace(votes, weights=np.clip(votes.weights, -SMALL, SMALL))),
-        (sparse_argmax, "weighted_distance", lambda k, rounds, labels=False: weighted_distance(k, rounds, labels=True)),
-        (sparse_argmax, "weighted_distance", lambda k, rounds, labels=False: k),
-        (SparseLNMax, "_of_weights", lambda self, votes, squared: OF_WEIGHTS(self, votes, squared // CLASSES)),
+        (sparse_argmax, "weighted_distance", lambda k, rounds, labels: weighted_distance(k, rounds, labels=True)),
+        (sparse_argmax, "weighted_distance", lambda k, rounds, labels: k),
+        (SparseLNMax, "weighted_worst_case", lambda self, votes, squared: WORST_CASE(self, votes, squared // CLASSES)),
     ],
     ids=["not clipped", "each weight clipped", "sensitivity √2 too small", "sensitivity of added votes", "one label"],
 )
@@ -154,7 +153,7 @@ def test_planted_faults_show(monkeypatch: pytest.MonkeyPatch, where: Any, name: 
     assert excess(SparseLNMax(1, 0.5)) > 1.2
 
 
-OF_WEIGHTS = SparseLNMax._of_weights
+WORST_CASE = SparseLNMax.weighted_worst_case
 
 
 def test_epsilon_of_a_release_is_that_of_experiments_and_adds_up_over_rounds() -> None:
@@ -182,8 +181,8 @@ def test_noise_of_each_cell_is_independent_and_has_the_stated_variance(source: S
 
 
 class HalfDistance(SparseLNMax):
-    def _of_weights(self, votes: Votes, squared: int) -> list[Accountant]:
-        return super()._of_weights(votes, squared // 4)
+    def weighted_worst_case(self, votes: Votes, squared_distance: int) -> list[Accountant]:
+        return super().weighted_worst_case(votes, squared_distance // 4)
 
 
 @pytest.mark.parametrize(("kind", "violated"), [(SparseLNMax, False), (HalfDistance, True)])
@@ -199,24 +198,21 @@ def test_the_exact_audit_comes_near_epsilon_and_shows_half_the_distance(
     assert audited > 0.6 * stated
 
 
-class Sharper(SparseLNMax):
-    """Mechanism of another package with half the noise."""
+class LessGaussian(SparseGNMax):
+    def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Gaussian:
+        return Gaussian(self.sigma / 2)
 
+
+class LessLaplace(SparseLNMax):
     def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Laplace:
         return Laplace(0.5 / self.gamma)
 
 
-class OtherNoise(SparseLNMax):
-    def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Gaussian:  # type: ignore[override]
-        return Gaussian(1 / self.gamma)
-
-
-def test_classes_of_other_packages_state_the_epsilon_of_their_own_noise() -> None:
-    votes = votes_of(ONE, ())
-    found, twice = (named(mechanism, votes) for mechanism in (Sharper(1, 0.1), SparseLNMax(1, 0.2)))
-    assert {key: each.epsilon for key, each in found.items()} == {key: each.epsilon for key, each in twice.items()}
-    with pytest.raises(PatebenchError, match="under the noise of OtherNoise"):
-        named(OtherNoise(1, 0.1), votes)
+@pytest.mark.parametrize("mechanism", [LessGaussian(1, 20.0), LessLaplace(1, 0.1)])
+@pytest.mark.parametrize("votes", [votes_of(ONE, ()), Votes.of(np.zeros((2, QUERIES), int), CLASSES, abstentions=True)])
+def test_classes_of_other_packages_inherit_no_bound_for_other_noise(mechanism: SparseArgmax, votes: Votes) -> None:
+    with pytest.raises(PatebenchError, match="override the method 'accountants'"):
+        mechanism.bounds(votes, [QUERIES], 1e-5)
 
 
 def test_huge_gamma_is_a_huge_epsilon() -> None:

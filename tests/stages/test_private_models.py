@@ -162,8 +162,9 @@ def test_a_network_takes_the_steps_that_are_accounted_for(digits: WithEncoder, s
 
 @pytest.mark.slow
 @installed
-def test_a_network_trained_on_imagenet_is_fine_tuned(digits: WithEncoder, tmp_path: Path) -> None:
-    """Training changes the network's scales and shifts, which are many more than the classifier's weights."""
+def test_of_a_network_trained_on_imagenet_scales_shifts_and_a_classifier_are_trained(
+    digits: WithEncoder, tmp_path: Path
+) -> None:
     files = {name: tmp_path / f"{name}.npz" for name in ("private", "pool", "test", "encoder")}
     for name in ("private", "pool", "test"):
         kind = POOL if name == "pool" else SAMPLES

@@ -13,9 +13,9 @@ rule data:
         "<benchmarks>/data/<data>.tsv"
     conda:
         "../../envs/patebench.yaml"
-    threads: lambda wildcards: 4 if wildcards.dataset in RUN.encoded else 1
+    threads: lambda wildcards: 4 if wildcards.dataset in RUN.encoded_datasets else 1
     resources:
-        mem_mb=memory(8000),
+        mem_mb=memory(10000),
         runtime=30,
         # Not a parameter, so that moving the data to another folder does not rerun any job.
         access=RUN.access_options(),

@@ -229,8 +229,8 @@ def least_epsilon(noise: Noise | IntegerNoise, difference: Table, delta: float) 
     epsilon = 0.0
     for size in np.unique(np.abs(difference[difference != 0])):
         cells = int(np.sum(np.abs(difference) >= size))  # number of counts that differ by at least `size`
-        one_count = noise.one_count(int(size)) if isinstance(noise, IntegerNoise) else noise.one_count(float(size))
-        log_p, log_p_neighbour = one_count
+        pair = noise.one_count(int(size)) if isinstance(noise, IntegerNoise) else noise.one_count(float(size))
+        log_p, log_p_neighbour = pair
         epsilon = max(epsilon, compose(log_p, log_p_neighbour, np.ones(len(log_p), dtype=np.int64), cells, delta))
     return epsilon
 

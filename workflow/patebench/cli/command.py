@@ -287,7 +287,7 @@ _log = click.Option(
 #: Option for the number of torch threads of a stage.
 threads = _threads_option(_set_torch_threads)
 
-#: Option for the number of processes of a stage without torch; results do not depend on it.
+#: Option for the number of processes of a stage; results do not depend on it.
 processes = _threads_option(workers.set_processes)
 
 #: Option for the number of processes of interactive commands, which use all processors by default.

@@ -38,6 +38,7 @@ from patebench.core.text import plural
 from patebench.data import DATASETS, reads_own_files
 from patebench.data.dataset import OWN_DATA
 from patebench.data.partitions import PARTITIONS, Change, protecting
+from patebench.features import DEFAULT as DEFAULT_ENCODER
 from patebench.features import ENCODERS, can_be_trained
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import (
@@ -421,7 +422,7 @@ class _Expansion:
         for where, entry in _keyed_entries(f"{self.where}.dpsgd", settings.dpsgd):
             for dpsgd in self._combinations(where, entry, DpsgdParameters):
                 if dpsgd.form == "fine-tuned":
-                    _check_trainable(f"{where}.form", settings.encoder)
+                    _check_trainable(f"{where}.form", settings.encoder or DEFAULT_ENCODER)
                 self.run.add_private_model("train_dpsgd", split, dpsgd, encoder=DPSGD_FORMS[dpsgd.form].from_encoder)
         for where, knn_entry in _keyed_entries(f"{self.where}.private_knn", settings.private_knn):
             _check_pool(f"{where}.queries", [knn_entry.queries], pool)
@@ -531,11 +532,12 @@ def _check_pool(where: str, numbers: Sequence[int], pool: int) -> None:
             raise PatebenchError(line, code="bound", where=place)
 
 
-def _check_trainable(where: str, encoder: str | None) -> None:
-    """Raise PatebenchError unless `encoder` (None: the default) is a network that DP-SGD can fine-tune."""
-    if encoder is not None and not (encoder in ENCODERS and can_be_trained(encoder)):
-        trainable = ", ".join(filter(can_be_trained, ENCODERS))
-        line = f"the form 'fine-tuned' cannot train the encoder '{encoder}'; use one of these encoders: {trainable}"
+def _check_trainable(where: str, encoder: str) -> None:
+    """Raise PatebenchError unless `encoder` is a network that DP-SGD can fine-tune."""
+    trainable = list(filter(can_be_trained, ENCODERS))
+    if encoder not in trainable:
+        names = ", ".join(trainable)
+        line = f"the form 'fine-tuned' cannot train the encoder '{encoder}'; use one of these encoders: {names}"
         raise PatebenchError(line, code="value", where=where)
 
 

@@ -59,7 +59,7 @@ class Run:
     label_splits : splits in which only labels are private. Their pools consist of training samples.
     own_files : data set, split or ensemble → the user's own files that its job reads: samples, an encoder, owners of
         samples, or imported votes.
-    encoded : data sets whose samples are features of encoders.
+    encoded_datasets : data sets whose samples are features of encoders.
     without_pool : ensembles with imported votes on unknown samples, which have no true labels.
     audited_votes : audit of imported votes on unknown samples → path of the votes, including `results`, in a list of
         length 1. Such an audit reads the number of classes from the votes.
@@ -91,7 +91,7 @@ class Run:
     uses_encoder: set[str] = field(default_factory=set)
     label_splits: set[str] = field(default_factory=set)
     own_files: dict[str, list[str]] = field(default_factory=dict)
-    encoded: set[str] = field(default_factory=set)
+    encoded_datasets: set[str] = field(default_factory=set)
     without_pool: set[str] = field(default_factory=set)
     audited_votes: dict[str, list[str]] = field(default_factory=dict)
     gathered: dict[str, dict[str, dict[str, None]]] = field(default_factory=dict)
@@ -200,7 +200,7 @@ class Run:
         if own:
             self.own_files[data.name] = list(own.files.values())
             if own.features:
-                self.encoded.add(data.name)
+                self.encoded_datasets.add(data.name)
             if own.original is not None:
                 self.copies[data.name] = own.original
                 self._note_subject(data, own.original)

@@ -10,11 +10,6 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 
-def listed_once(*words: str) -> str:
-    """Return the words joined by ", ", without repetitions."""
-    return ", ".join(dict.fromkeys(words))
-
-
 def plural(count: int, noun: str) -> str:
     """Return a count with its noun: 1 fault, 2,000 faults, 2 classes, 2 queries."""
     if count == 1:

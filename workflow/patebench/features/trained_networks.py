@@ -71,14 +71,14 @@ class ImageNetEncoder(AxesEncoder):
     def network(self) -> nn.Sequential:
         """Return a copy of this encoder that can be trained, without the scaling of its outputs to unit length.
 
-        The network maps images with grey levels 0 … 255 (samples, channels, height, width) to coordinates along the
+        The network maps images with values 0 … 255 (samples, channels, height, width) to coordinates along the
         principal axes (samples, axes). It is on this process's device.
         """
         mean, spread, axes = self.axes.mean, self.axes.spread, self.axes.axes
-        along = nn.Linear(*axes.shape)
-        along.weight.data.copy_((axes / spread[:, None]).T)
-        along.bias.data.copy_(-(mean / spread) @ axes)
-        return nn.Sequential(_Means(self.version, self.blocks), along).to(device())
+        projection = nn.Linear(*axes.shape)
+        projection.weight.data.copy_((axes / spread[:, None]).T)
+        projection.bias.data.copy_(-(mean / spread) @ axes)
+        return nn.Sequential(_Means(self.version, self.blocks), projection).to(device())
 
 
 class _Means(nn.Module):

@@ -429,7 +429,7 @@ def _votes_bounds(stated: VoteMechanism, added: bool, delta: float) -> list[Boun
     adaptive = stated.rounds > 1 and mechanism.answering is not Answering.AS_TABLE
     weighted = stated.weighted if stated.weighted is not None else mechanism.weights
     if weighted and stated.classes is None:
-        line = "the key is missing; add the number of classes, on which ε of votes with weights depends"
+        line = "add the number of classes, or set mechanism.weighted to false if each vote counts as 1"
         raise PatebenchError(line, code="missing", where="mechanism.classes")
     bounds = worst_case(
         mechanism, stated.queries, delta, stated.classes, stated.teachers, adaptive=adaptive, weighted=weighted

@@ -128,6 +128,12 @@ class SparseArgmax(Mechanism):
         return known[self]
 
     def accountants(self, votes: Votes) -> list[Accountant]:
+        if votes.weighted is not None:
+            squared = weighted_distance(int(self.k), votes.rounds, labels=votes.labels_only)
+            replaced = self.weighted_worst_case(votes, squared)
+            if votes.labels_only:
+                return replaced
+            return with_added(replaced, self.weighted_worst_case(votes, squared // 4))
 
         def most_changed_cells(queries: int) -> int:
             """Return the largest number of counts that one teacher can change in the tables of `queries` queries."""
@@ -152,6 +158,24 @@ class SparseArgmax(Mechanism):
 
         T is the number of queries.
         """
+
+    def weighted_worst_case(self, votes: Votes, squared_distance: int) -> list[Accountant]:
+        """Return worst-case accountants for tables of weighted `votes`, whose neighbours have a limited L2 distance.
+
+        The square of the distance is at most `squared_distance`. The base class raises PatebenchError.
+        """
+        raise PatebenchError(f"{type(self).__name__} has no theorem for votes with weights", code="weights")
+
+    def check_noise(self, stated: Noise, teachers: int) -> None:
+        """Raise PatebenchError unless the noise of a count is `stated`, for which the bounds on ε hold.
+
+        In a class of another package, the noise may differ.
+        """
+        if self.noise_of(teachers) != stated:
+            raise PatebenchError(
+                f"the noise of {type(self).__name__} is not {stated}, for which ε is known; override the method"
+                " 'accountants' too"
+            )
 
     def exact(self, cells: Cells) -> list[Accountant]:
         """Return data-dependent accountants of the exact divergence between the votes and their worst neighbour.
@@ -182,14 +206,8 @@ class SparseGNMax(SparseArgmax):
     def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Gaussian:
         return Gaussian(self.sigma)
 
-    def accountants(self, votes: Votes) -> list[Accountant]:
-        if votes.weighted is None:
-            return super().accountants(votes)
-        distance = weighted_distance(int(self.k), votes.rounds, labels=votes.labels_only)
-        replaced = self.worst_case(lambda T: distance, votes.teachers)
-        if not votes.labels_only:
-            replaced = with_added(replaced, self.worst_case(lambda T: distance // 4, votes.teachers))
-        gdp, renyi = replaced
+    def weighted_worst_case(self, votes: Votes, squared_distance: int) -> list[Accountant]:
+        gdp, renyi = self.worst_case(lambda T: squared_distance, votes.teachers)
         how = "√(2k) of votes with another label" if votes.labels_only else "2√k of weighted votes"
         theorem = f"accounting/sparse.py, L2 distance {how}"
         return [
@@ -198,6 +216,8 @@ class SparseGNMax(SparseArgmax):
         ]
 
     def worst_case(self, cells: Cells, teachers: int) -> list[Accountant]:
+        self.check_noise(Gaussian(self.sigma), teachers)
+
         def curve(orders: Array) -> Array:
             return rdp.gaussian(self.sigma, orders) / 2
 
@@ -257,23 +277,9 @@ class SparseLNMax(SparseArgmax):
     def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Laplace:
         return Laplace(1 / self.gamma)
 
-    def accountants(self, votes: Votes) -> list[Accountant]:
-        if votes.weighted is None:
-            return super().accountants(votes)
-        replaced = self._of_weights(votes, weighted_distance(int(self.k), votes.rounds, labels=votes.labels_only))
-        if votes.labels_only:
-            return replaced
-        return with_added(replaced, self._of_weights(votes, weighted_distance(int(self.k), votes.rounds) // 4))
-
-    def _of_weights(self, votes: Votes, squared: int) -> list[Accountant]:
-        """Return worst-case accountants for tables of weighted votes at a squared L2 distance of at most `squared`."""
-        noise: Noise = self.noise_of(votes.teachers)
-        if not isinstance(noise, Laplace):  # in a class of another package
-            raise PatebenchError(
-                f"no theorem covers votes with weights under the noise of {type(self).__name__}; set its attribute"
-                " 'weights' to False"
-            )
-        distance = math.sqrt(squared) / noise.scale * (1 + 1e-15) if noise.scale > 0 else math.inf  # rounded up
+    def weighted_worst_case(self, votes: Votes, squared_distance: int) -> list[Accountant]:
+        self.check_noise(Laplace(1 / self.gamma), votes.teachers)
+        distance = math.sqrt(squared_distance) * self.gamma * (1 + 1e-15)  # rounded up, in units of the noise scale
 
         def pure(queries: int) -> float:
             """Return ε of all counts of `queries` queries, by the Cauchy–Schwarz inequality."""
@@ -301,6 +307,7 @@ class SparseLNMax(SparseArgmax):
         ]
 
     def worst_case(self, cells: Cells, teachers: int) -> list[Accountant]:
+        self.check_noise(Laplace(1 / self.gamma), teachers)
         theorem = "accounting/sparse.py, 2m cells that are γ-DP each"
         any_noise = RenyiAccountant(
             kind=Kind.WORST_CASE,

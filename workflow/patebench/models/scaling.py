@@ -79,8 +79,8 @@ class Standardise(nn.Module):
         return float(standardised(torch.zeros_like(self.mean), self.mean, self.spread).min())
 
 
-class GreyLevels(nn.Module):
-    """Module that leaves images as they are, for networks that scale grey levels 0 … 255 themselves."""
+class Unscaled(nn.Module):
+    """Module that converts images to float32 without scaling, for networks that scale values 0 … 255 themselves."""
 
     #: Value of a black pixel.
     background = 0.0

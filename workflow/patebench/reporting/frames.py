@@ -29,13 +29,15 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 from patebench.core.bound import Bound, Kind
 from patebench.core.class_accuracy import is_unbalanced
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.core.text import listed_once
 from patebench.data.partitions import LABELS
 from patebench.mechanisms.local_mechanisms import WHICH
 from patebench.models import MODELS, by_recipe
 
 if TYPE_CHECKING:
     import pandas as pd
+
+#: Names that versions up to 0.8 gave to private models whose student has no network → their names now.
+_TWICE = {f"{method}, {method}": method for method in ("nearest-label", "label-spreading")}
 
 #: Maximum relative standard deviation that is due to rounding and reported as 0.
 ROUNDING = 1e-12
@@ -218,9 +220,10 @@ def records_of(records: Iterable[tuple[Path, dict[str, Any]]]) -> Records:
     """
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in RECORDS}
     for path, record in records:
-        rows[check_record(path, record)["record"]].append(record)
-    for record in rows["private_model"]:  # versions up to 0.8 repeated the name of a student without a network
-        record["model"] = listed_once(*record["model"].split(", "))
+        kind = check_record(path, record)["record"]
+        if kind == "private_model" and record["model"] in _TWICE:
+            record = {**record, "model": _TWICE[record["model"]]}
+        rows[kind].append(record)
     return Records(*(_frame(name, rows[name]) for name in RECORDS))
 
 

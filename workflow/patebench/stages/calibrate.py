@@ -28,7 +28,8 @@ def run(
     To find the noise, give --queries and leave out one parameter of the mechanism. To find the largest number of
     queries, leave out --queries and give all parameters. With --release, the bounds for released labels (discrete
     noise) are used; otherwise those for continuous noise. The noise is for unweighted votes. Teachers of the model
-    feature-votes cast weighted votes, which need √2 times as much Gaussian noise, and more Laplace noise.
+    feature-votes cast weighted votes, which need √2 times as much Gaussian noise, and several times as much Laplace
+    noise.
     """
     check_size_of_delta(Mode.RELEASE if release else Mode.SEEDED, teachers, delta)
     result = solve(

@@ -117,14 +117,17 @@ def _encode(data: Dataset, encoder: str) -> tuple[NDArray[np.float32], NDArray[n
     `encoder` is the name of the encoder. The features of a private record do not depend on other records. Raise
     PatebenchError if the encoder must be trained.
     """
+    import torch
+
     if not has_fixed_outputs(encoder):
         fixed = ", ".join(filter(has_fixed_outputs, ENCODERS))
         line = f"the encoder '{encoder}' is trained on the pool, which does not exist yet; use one of {fixed}"
         raise PatebenchError(line, code="unknown-name")
     kind: type[AxesEncoder] = ENCODERS.load(encoder)
     kind.check(data.private.x.shape[1:])
-    public = _in_parts(partial(_outputs, encoder), data.public.x, f"{encoder} of public samples")
-    return public, _in_parts(partial(_outputs_alone, encoder), data.private.x, f"{encoder} of private records")
+    torch.set_num_threads(1)  # so that rounding does not depend on the number of processes
+    public = _in_parts(partial(_outputs, kind), data.public.x, f"{encoder} of public samples")
+    return public, _in_parts(kind.outputs_alone, data.private.x, f"{encoder} of private records")
 
 
 def _in_parts(
@@ -143,19 +146,8 @@ def _in_parts(
     return np.concatenate(results)
 
 
-def _outputs(encoder: str, x: NDArray[Any]) -> NDArray[np.float32]:
-    return _loaded(encoder).outputs(x).numpy()
-
-
-def _outputs_alone(encoder: str, x: NDArray[Any]) -> NDArray[np.float32]:
-    return _loaded(encoder).outputs_alone(x)
-
-
-def _loaded(encoder: str) -> "type[AxesEncoder]":
-    import torch
-
-    torch.set_num_threads(1)  # so that rounding does not depend on the number of processes
-    return ENCODERS.load(encoder)
+def _outputs(kind: "type[AxesEncoder]", x: NDArray[Any]) -> NDArray[np.float32]:
+    return kind.outputs(x).numpy()
 
 
 def _report(line: str) -> None:

@@ -34,6 +34,7 @@ from patebench.core.files import Artefact, read_arrays, write_json
 from patebench.core.formats import POOL
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
+from patebench.features import ENCODERS, can_be_trained
 
 if TYPE_CHECKING:
     import torch
@@ -45,8 +46,8 @@ log = logging.getLogger("patebench")
 #: Number of test samples in the learning curve; the final accuracy uses all.
 _CURVE_SAMPLES = 1000
 
-#: Maximum number of images in one call of a network trained on ImageNet, which needs about 30 MB for each.
-_LARGE_IMAGES = 32
+#: Maximum number of images in one call of a network trained on ImageNet, which needs about 30 MB per image.
+_ENLARGED_AT_ONCE = 32
 
 #: Statement in the result.
 _SEEDED = (
@@ -161,14 +162,15 @@ def _build_model(
 
     `view_rng` is the random generator of augmented views, and `weight_seed` the seed of the initial weights.
     """
-    from patebench.baselines.clipped_models import LinearModel, NetworkModel, with_new_head, with_public_norms
+    from patebench.baselines.clipped_models import AT_ONCE, LinearModel, NetworkModel, with_new_head, with_public_norms
     from patebench.features.contrast import ContrastEncoder
     from patebench.features.trained_networks import ImageNetEncoder
     from patebench.models.architectures import untrained_network
     from patebench.models.network import seeded as weights_from
-    from patebench.models.scaling import GreyLevels
+    from patebench.models.scaling import Standardise, Unscaled
 
-    classes, several = pool.meta["classes"], int(training.chosen()["views"])
+    classes, several, at_once = pool.meta["classes"], int(training.chosen()["views"]), AT_ONCE
+    scaling: Standardise | Unscaled
     # Architecture and initial weights depend only on public data and seeds.
     if DPSGD_FORMS[training.form].from_encoder:
         if encoder is None:
@@ -177,19 +179,20 @@ def _build_model(
         if training.form == "linear":
             return "linear", LinearModel(learnt.features, private_features(learnt, x), y, classes)
         if isinstance(learnt, ImageNetEncoder):
-            net = with_new_head(with_public_norms(learnt.network()), classes)
-            return "encoder", NetworkModel(net, GreyLevels(), x, y, views=several, rng=view_rng, at_once=_LARGE_IMAGES)
-        if not isinstance(learnt, ContrastEncoder):
+            net, scaling, at_once = with_public_norms(learnt.network()), Unscaled(), _ENLARGED_AT_ONCE
+        elif isinstance(learnt, ContrastEncoder):
+            net, scaling = learnt.net, learnt.standardise
+        else:
             raise PatebenchError(
-                f"the form '{training.form}' needs a network as encoder; set 'encoder: contrastive' or 'encoder: "
-                "imagenet' in the configuration"
+                f"the form '{training.form}' cannot train the encoder '{learnt.kind}'; use one of these encoders: "
+                + ", ".join(filter(can_be_trained, ENCODERS))
             )
-        net, standardise, name = with_new_head(learnt.net, classes), learnt.standardise, "encoder"
+        net, name = with_new_head(net, classes), "encoder"
     else:
         name = training.model or ("tanh-cnn" if pool["x"].ndim == 4 else "mlp")
         with weights_from(weight_seed):
-            net, standardise = untrained_network(name, pool["x"], classes, training.compression or 1)
-    return name, NetworkModel(net, standardise, x, y, views=several, rng=view_rng)
+            net, scaling = untrained_network(name, pool["x"], classes, training.compression or 1)
+    return name, NetworkModel(net, scaling, x, y, views=several, rng=view_rng, at_once=at_once)
 
 
 command = stage_command(run, threads)

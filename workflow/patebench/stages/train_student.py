@@ -24,7 +24,7 @@ from patebench.core.files import Artefact, read_arrays, write_arrays, write_json
 from patebench.core.formats import ENCODER, FEATURES, LABELS, POOL, PREDICTIONS
 from patebench.core.progress import progress
 from patebench.core.seeds import derive, generator
-from patebench.core.text import listed_once, plural
+from patebench.core.text import plural
 from patebench.students import needs_features, reads_table, sees_images
 from patebench.students.interface import Student, StudentConfig, StudentData, StudentTrainer
 
@@ -156,7 +156,8 @@ def student_of_labels(
     data = StudentData(pool=public["x"], labels=padded, classes=int(public.meta["classes"]))
     held_out = np.array([], np.intp)
     trainer, curve, reached = _train(data, held_out, StudentConfig(method=method), seed, public, test_set)
-    return {"model": listed_once(method, trainer.model), "model_parameters": None, "curve": curve, **reached}
+    model = method if trainer.model == method else f"{method}, {trainer.model}"
+    return {"model": model, "model_parameters": None, "curve": curve, **reached}
 
 
 def _train(
