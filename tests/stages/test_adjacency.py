@@ -20,6 +20,7 @@ from patebench.audit.adjacent_data import KINDS, ChangeFinding, Moved
 from patebench.config import validate
 from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, read_arrays
+from patebench.core.progress import Report, silent
 from patebench.data import folder as folder_loader
 from patebench.data import npz, own_table, partitions, scikit_learn_sets
 from patebench.data.dataset import Dataset, LabelledSamples
@@ -191,7 +192,7 @@ def features_of_all_records(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plant an encoder that depends on all records."""
     alone = ScatteringEncoder.outputs_alone.__func__
 
-    def together(cls: type, x: np.ndarray, report: Any = None) -> np.ndarray:
+    def together(cls: type, x: np.ndarray, report: Report = silent) -> np.ndarray:
         return alone(cls, x, report) + x.mean(dtype=np.float32)
 
     monkeypatch.setattr(ScatteringEncoder, "outputs_alone", classmethod(together))
