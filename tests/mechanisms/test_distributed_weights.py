@@ -21,7 +21,7 @@ from patebench.accounting.votes import UNIT, Votes, WeightedVotes
 from patebench.core.bound import Bound, Kind
 from patebench.core.entropy import Entropy
 from patebench.core.seeds import Source, generator
-from patebench.mechanisms import noise_shares
+from patebench.mechanisms import sparse_argmax
 from patebench.mechanisms.noise_shares import DistributedSparseGNMax, NoiseShares
 from patebench.mechanisms.sparse_argmax import SparseArgmax, SparseGNMax
 
@@ -145,8 +145,8 @@ def check_farthest(changes: np.ndarray, distances: np.ndarray, noise: np.ndarray
     [
         (WeightedVotes, "limited", lambda votes, most: votes),
         (WeightedVotes, "limited", lambda votes, most: replace(votes, weights=np.clip(votes.weights, -SMALL, SMALL))),
-        (noise_shares, "weighted_distance", lambda k, rounds: weighted_distance(k, rounds, labels=True)),
-        (noise_shares, "weighted_distance", lambda k, rounds: k),
+        (sparse_argmax, "weighted_distance", lambda k, rounds, labels: weighted_distance(k, rounds, labels=True)),
+        (sparse_argmax, "weighted_distance", lambda k, rounds, labels: k),
         (NoiseShares, "needed", lambda mechanism, teachers: teachers),
     ],
     ids=["not clipped", "each weight clipped", "sensitivity √2 too small", "sensitivity of added votes", "tolerance 0"],

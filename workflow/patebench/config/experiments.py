@@ -39,7 +39,7 @@ from patebench.data import DATASETS, reads_own_files
 from patebench.data.dataset import OWN_DATA
 from patebench.data.partitions import PARTITIONS, Change, protecting
 from patebench.features import DEFAULT as DEFAULT_ENCODER
-from patebench.features import ENCODERS, can_be_trained
+from patebench.features import check_trainable
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import (
     Mechanism,
@@ -422,7 +422,8 @@ class _Expansion:
         for where, entry in _keyed_entries(f"{self.where}.dpsgd", settings.dpsgd):
             for dpsgd in self._combinations(where, entry, DpsgdParameters):
                 if dpsgd.form == "fine-tuned":
-                    _check_trainable(f"{where}.form", settings.encoder or DEFAULT_ENCODER)
+                    with located(f"{where}.form"):
+                        check_trainable(settings.encoder or DEFAULT_ENCODER)
                 self.run.add_private_model("train_dpsgd", split, dpsgd, encoder=DPSGD_FORMS[dpsgd.form].from_encoder)
         for where, knn_entry in _keyed_entries(f"{self.where}.private_knn", settings.private_knn):
             _check_pool(f"{where}.queries", [knn_entry.queries], pool)
@@ -530,15 +531,6 @@ def _check_pool(where: str, numbers: Sequence[int], pool: int) -> None:
         if value > pool:
             line = f"{value} exceeds the size of the pool, {plural(pool, 'sample')}; use at most {pool}"
             raise PatebenchError(line, code="bound", where=place)
-
-
-def _check_trainable(where: str, encoder: str) -> None:
-    """Raise PatebenchError unless `encoder` is a network that DP-SGD can fine-tune."""
-    trainable = list(filter(can_be_trained, ENCODERS))
-    if encoder not in trainable:
-        names = ", ".join(trainable)
-        line = f"the form 'fine-tuned' cannot train the encoder '{encoder}'; use one of these encoders: {names}"
-        raise PatebenchError(line, code="value", where=where)
 
 
 def _check_exists(where: str, path: str) -> None:

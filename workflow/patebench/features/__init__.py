@@ -83,8 +83,7 @@ DEFAULT = "contrastive"
 #: Return True if the encoder of this name has fixed outputs: before any principal axes, the outputs depend only on the
 #: sample, not on the pool.
 has_fixed_outputs = ENCODERS.flag("fixed")
-#: Return True if the encoder of this name is a network that can be trained further.
-can_be_trained = ENCODERS.flag("trainable")
+_can_be_trained = ENCODERS.flag("trainable")
 
 
 def encoder_class(name: str) -> "type[Encoder]":
@@ -104,6 +103,15 @@ def check_input(encoder: str, shape: tuple[int, ...]) -> None:
             f"the encoder '{encoder}' reads only {reads}, not samples of shape {shape}; use '{DEFAULT}'",
             code="shape",
         )
+
+
+def check_trainable(encoder: str) -> None:
+    """Raise PatebenchError unless `encoder` is the name of a network that DP-SGD can fine-tune."""
+    trainable = list(filter(_can_be_trained, ENCODERS))
+    if encoder not in trainable:
+        names = ", ".join(trainable)
+        line = f"the form 'fine-tuned' cannot train the encoder '{encoder}'; use one of these encoders: {names}"
+        raise PatebenchError(line, code="value")
 
 
 def data_seen(*encoders: str | None) -> str:

@@ -17,7 +17,6 @@ from patebench.accounting import discrete_gaussian
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated
 from patebench.accounting.filter import PerQueryCost
 from patebench.accounting.logspace import Array
-from patebench.accounting.sparse import weighted_distance
 from patebench.accounting.votes import Counts, Votes, capped, winners
 from patebench.core.bound import Conversion, Kind
 from patebench.core.entropy import discrete_normal
@@ -156,7 +155,7 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
     """
 
     weights = True
-    noise_without_teachers = False
+    noise_without_teachers = False  # a removed teacher takes its noise share along, for which no bound is known here
 
     shown = Shown("distributed sparse GNMax", color="blue", marker="X")
     published = ("rdp", Conversion.TIGHT)
@@ -165,16 +164,10 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
     def counted(self, votes: NDArray[np.integer], teachers: NDArray[np.integer]) -> NDArray[np.integer]:
         return capped(votes, int(self.k), places=teachers)
 
-    def accountants(self, votes: Votes) -> list[Accountant]:
-        """Return the worst-case accountants if one teacher is replaced.
-
-        An added or removed teacher also adds or removes a noise share, for which no bound is known here.
-        """
-        if votes.weighted is None:
-            return super().accountants(votes)
+    def weighted_worst_case(self, votes: Votes, squared_distance: int) -> list[Accountant]:
         needed, sigma = self.needed(votes.teachers), self.in_units(votes.unit).sigma
         # A teacher with several labels may change every cell. For several rounds, this is one table with all cells.
-        squared = weighted_distance(int(self.k), votes.rounds) * votes.unit**2
+        squared = squared_distance * votes.unit**2
         table = "weighted votes (Δ₂ = 2√k, d = all cells; accounting/sparse.py) and n − t shares"
 
         def epsilon(T: int, delta: float) -> float:

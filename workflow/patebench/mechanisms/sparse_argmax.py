@@ -131,7 +131,7 @@ class SparseArgmax(Mechanism):
         if votes.weighted is not None:
             squared = weighted_distance(int(self.k), votes.rounds, labels=votes.labels_only)
             replaced = self.weighted_worst_case(votes, squared)
-            if votes.labels_only:
+            if votes.labels_only or not self.noise_without_teachers:
                 return replaced
             return with_added(replaced, self.weighted_worst_case(votes, squared // 4))
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from patebench.cli.command import FILE, Assignment, OutputFile, processes, stage_command, unique_pairs
 from patebench.config.parameters import ClassParameters
+from patebench.core.blocks import blocks
 from patebench.core.errors import PatebenchError
 from patebench.core.files import write_arrays
 from patebench.core.formats import SAMPLES
@@ -137,11 +138,11 @@ def _in_parts(
 
     `what` describes the computation in progress messages.
     """
-    parts = [x[start : start + _PART] for start in range(0, max(len(x), 1), _PART)]
+    parts = (x[part] for part in blocks(max(len(x), 1), _PART))
     results = []
     with progress(what, len(x), "samples") as done:
-        for part in map_in_order(compute, parts):
-            results.append(part)
+        for result in map_in_order(compute, parts):
+            results.append(result)
             done(min(len(results) * _PART, len(x)), len(x))
     return np.concatenate(results)
 

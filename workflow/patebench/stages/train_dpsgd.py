@@ -34,7 +34,7 @@ from patebench.core.files import Artefact, read_arrays, write_json
 from patebench.core.formats import POOL
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
-from patebench.features import ENCODERS, can_be_trained
+from patebench.features import check_trainable
 
 if TYPE_CHECKING:
     import torch
@@ -178,15 +178,12 @@ def _build_model(
         learnt = read_encoder(encoder, pool)
         if training.form == "linear":
             return "linear", LinearModel(learnt.features, private_features(learnt, x), y, classes)
+        check_trainable(learnt.kind)
         if isinstance(learnt, ImageNetEncoder):
             net, scaling, at_once = with_public_norms(learnt.network()), Unscaled(), _ENLARGED_AT_ONCE
-        elif isinstance(learnt, ContrastEncoder):
-            net, scaling = learnt.net, learnt.standardise
         else:
-            raise PatebenchError(
-                f"the form '{training.form}' cannot train the encoder '{learnt.kind}'; use one of these encoders: "
-                + ", ".join(filter(can_be_trained, ENCODERS))
-            )
+            assert isinstance(learnt, ContrastEncoder)
+            net, scaling = learnt.net, learnt.standardise
         net, name = with_new_head(net, classes), "encoder"
     else:
         name = training.model or ("tanh-cnn" if pool["x"].ndim == 4 else "mlp")
