@@ -368,6 +368,7 @@ def test_answers_count_only_as_a_limit_that_was_fixed_before(attached: Path) -> 
         (CONFIDENT, "labels", "mechanism.answers", 700),
         (CONFIDENT, "labels", "mechanism.classes", 3),
         (GNMAX, "votes", "mechanism.teachers", 100),
+        (GNMAX, "votes", "mechanism.weighted", True),
         (GNMAX, "absent", "note", ""),
         (GNMAX, "floats", "note", ""),
         (GNMAX, "negative", "note", ""),

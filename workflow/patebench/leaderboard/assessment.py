@@ -269,9 +269,9 @@ def _usual_name(dataset: str) -> str:
 def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
     """Return `entry`, completed from its attached array, and the attached votes (None if the array contains labels).
 
-    An array of labels sets the number of queries in the entry. An array of votes sets the number of queries, the number
-    of teachers and, in an entry with a single round, the number of votes per teacher. Raises PatebenchError if the
-    entry contradicts its array.
+    An array of labels sets the number of queries in the entry. An array of votes, which count as 1 each, sets the
+    number of queries, the number of teachers and, in an entry with a single round, the number of votes per teacher.
+    Raises PatebenchError if the entry contradicts its array.
     """
     attachment, mechanism = entry.attachment, entry.mechanism
     assert attachment is not None
@@ -290,10 +290,12 @@ def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
         )
     values = {"queries": array.shape[-1]}
     if array.ndim == 2:  # all teachers vote on all queries
-        values |= {"teachers": len(array), **({"votes_per_teacher": array.shape[1]} if mechanism.rounds == 1 else {})}
+        values |= {"teachers": len(array), "weighted": False}
+        if mechanism.rounds == 1:
+            values["votes_per_teacher"] = array.shape[1]
     for name, value in values.items():
         if (stated := getattr(mechanism, name)) not in (None, value):
-            text = f"mechanism.{name} is {stated}, but {value} in {attachment.file}; correct one number"
+            text = f"mechanism.{name} is {stated}, but {value} in {attachment.file}; correct one of them"
             raise PatebenchError(text, code="attachment")
     if mechanism.classes is not None and array.max() >= mechanism.classes:
         raise PatebenchError(
