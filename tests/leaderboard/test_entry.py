@@ -58,6 +58,8 @@ _SPARSE |= {"votes_per_teacher": 1, "weighted": False}
 ONE_VOTE = content(0.0859, _SPARSE, "record")
 WEIGHTED = content(0.125, {**_SPARSE, "weighted": True, "votes_per_teacher": None}, "record")
 ADDED = content(0.0587, _SPARSE, "record", "added or removed")
+_SHARES = {**_VOTES, "name": "distributed-gnmax", "parameters": {"sigma": 1000, "tolerance": 5}, "queries": 9}
+SHARES = content(0.05, _SHARES, "record", "added or removed")
 _PART = {"sampling": "poisson", "rate": 0.05, "noise": 3.4, "steps": 300}
 DPSGD = content(1.0, {"type": "dp-sgd", "parts": [_PART]}, "record", "added or removed")
 TABLE = content(0.0859, {"type": "table", "sigma": 50, "non_negative": True}, unit="record")
@@ -67,6 +69,7 @@ NO_PRIVACY = content(math.inf, {"type": "no noise", "because": "the noise cancel
 
 CORRECT = {
     "gnmax": GNMAX, "confident-gnmax": CONFIDENT, "one-vote": ONE_VOTE, "weighted": WEIGHTED, "added": ADDED,
+    "shares": SHARES,
     "dp-sgd": DPSGD, "table": TABLE, "gaussian": GAUSSIAN, "pure": PURE, "no-privacy": NO_PRIVACY,
 }  # fmt: skip
 
@@ -268,6 +271,9 @@ FAULTS: dict[str, tuple[dict[str, Any], str, Any, str, bool]] = {
     "weights of an unknown number of classes": (WEIGHTED, "mechanism.classes", None, "missing", True),
     "no theorem for weights": (GNMAX, "mechanism.weighted", True, "weights", True),
     "a second round of votes": (ONE_VOTE, "mechanism.rounds", 2, "below-worst-case", False),
+    "one record per teacher": (SHARES, "data.records", 250, "no-theorem", True),
+    "perhaps one record per teacher": (SHARES, "data.records", None, "no-theorem", True),
+    "perhaps several records per teacher": (ADDED, "data.records", None, "below-worst-case", False),
     "number of records unknown": (GNMAX, "data.records", None, "unknown-records", False),
     "ten pure steps": (PURE, "mechanism.steps", 10, "below-worst-case", False),
     "the noise cancels": (NO_PRIVACY, "claim.epsilon", 1.0, "refuted", False),
@@ -369,6 +375,7 @@ def test_answers_count_only_as_a_limit_that_was_fixed_before(attached: Path) -> 
         (CONFIDENT, "labels", "mechanism.classes", 3),
         (GNMAX, "votes", "mechanism.teachers", 100),
         (GNMAX, "votes", "mechanism.weighted", True),
+        (GNMAX, "votes", "mechanism.rounds", 2),
         (GNMAX, "absent", "note", ""),
         (GNMAX, "floats", "note", ""),
         (GNMAX, "negative", "note", ""),
@@ -381,6 +388,19 @@ def test_an_attached_array_must_fit(attached: Path, entry: dict[str, Any], array
     assessed = check(entry, attached)
     assert assessed.rejected
     assert "attachment" in codes(assessed)
+
+
+@pytest.mark.parametrize(
+    ("records", "delta", "code", "rejected"), [(249, 1e-5, "contradiction", True), (None, 5e-3, "large-delta", False)]
+)
+def test_the_attached_number_of_teachers_is_checked(
+    attached: Path, records: int | None, delta: float, code: str, rejected: bool
+) -> None:
+    entry = copy.deepcopy(with_array(GNMAX, "votes"))
+    entry["mechanism"]["teachers"], entry["data"]["records"], entry["privacy"]["delta"] = None, records, delta
+    assessed = check(entry, attached)
+    assert code in codes(assessed)
+    assert (assessed.rejected, assessed.ranked) == (rejected, False)
 
 
 #: Ways to write an attachment that cannot be read.

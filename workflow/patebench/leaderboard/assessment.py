@@ -12,6 +12,7 @@ import math
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -156,21 +157,32 @@ def assess(entry: Entry, folder: Path | None = None) -> Assessed:
 
     `folder` contains the file that is attached to the entry. If it is None, this file is not read.
     """
-    problems = list(_find_problems(entry))
+    votes: Votes | None = None
+    problems: list[Problem] = []
+    if entry.attachment and folder:
+        with _rejected_by_errors(problems):
+            entry, votes = _with_attached(entry, folder)
+    readable = not problems
+    problems[:0] = _find_problems(entry)
+    if readable:
+        with _rejected_by_errors(problems):
+            return _assess(entry, votes, problems)
+    return Assessed(entry, Status.UNCHECKED, None, entry.audited, tuple(problems))
+
+
+@contextmanager
+def _rejected_by_errors(problems: list[Problem]) -> Iterator[None]:
+    """Add a problem that rejects the entry to `problems` if the `with` block raises an error."""
     try:
-        return _assess(entry, folder, problems)
+        yield
     except PatebenchError as fault:
         problems.append(Problem(fault.code, str(fault), rejected=True))
     except (ArithmeticError, MemoryError, ValueError) as fault:  # an extreme noise or number, or a huge array
         text = f"the numbers in 'mechanism' and 'privacy' yield no ε ({fault}); correct the numbers"
         problems.append(Problem("not-computable", text, rejected=True))
-    return Assessed(entry, Status.UNCHECKED, None, entry.audited, tuple(problems))
 
 
-def _assess(entry: Entry, folder: Path | None, problems: list[Problem]) -> Assessed:
-    votes: Votes | None = None
-    if entry.attachment and folder:
-        entry, votes = _with_attached(entry, folder)
+def _assess(entry: Entry, votes: Votes | None, problems: list[Problem]) -> Assessed:
     bound = _worst_case(entry)
     if bound is not None:  # drop the digits that depend on the number of threads
         bound = replace(bound, epsilon=float(f"{bound.epsilon:.10g}"))
@@ -270,8 +282,8 @@ def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
     """Return `entry`, completed from its attached array, and the attached votes (None if the array contains labels).
 
     An array of labels sets the number of queries in the entry. An array of votes, which count as 1 each, sets the
-    number of queries, the number of teachers and, in an entry with a single round, the number of votes per teacher.
-    Raises PatebenchError if the entry contradicts its array.
+    numbers of queries, teachers and votes per teacher. Raises PatebenchError if the entry contradicts its array, or
+    attaches the votes of several rounds, because the array does not state which queries belong to a round.
     """
     attachment, mechanism = entry.attachment, entry.mechanism
     assert attachment is not None
@@ -290,9 +302,12 @@ def _with_attached(entry: Entry, folder: Path) -> tuple[Entry, Votes | None]:
         )
     values = {"queries": array.shape[-1]}
     if array.ndim == 2:  # all teachers vote on all queries
-        values |= {"teachers": len(array), "weighted": False}
-        if mechanism.rounds == 1:
-            values["votes_per_teacher"] = array.shape[1]
+        if mechanism.rounds > 1:
+            text = (
+                f"mechanism.rounds is {mechanism.rounds}, but {attachment.file} does not state the queries of a round"
+            )
+            raise PatebenchError(f"{text}; leave 'attachment' out", code="attachment")
+        values |= {"teachers": len(array), "votes_per_teacher": array.shape[1], "weighted": False}
     for name, value in values.items():
         if (stated := getattr(mechanism, name)) not in (None, value):
             text = f"mechanism.{name} is {stated}, but {value} in {attachment.file}; correct one of them"
@@ -353,18 +368,16 @@ def _worst_case(entry: Entry) -> Bound | None:
             case VoteMechanism():
                 if unit is Unit.OWNER:  # the records of an owner may be in several shards
                     raise _no_theorem(mechanism.name, unit, change)
-                # A record added to a shard may change the votes of its teacher in any way.
-                teachers, records = mechanism.teachers, entry.data.records
-                alone = teachers is not None and teachers == records
-                shared = teachers is not None and records is not None and teachers < records
-                added = change is Change.ADDED_OR_REMOVED and (unit is Unit.SHARD or (unit is Unit.RECORD and alone))
-                bounds = _votes_bounds(mechanism, added, delta)
-                capped = not mechanism.weighted  # weights are scaled down instead, whatever other teachers do
-                if capped and (added or (change is Change.ADDED_OR_REMOVED and unit is Unit.RECORD and not shared)):
+                changes = _teacher_changes(mechanism.teachers, entry.data.records, unit, change)
+                # Weights are not capped but scaled down, whatever other teachers do.
+                if Change.ADDED_OR_REMOVED in changes and not mechanism.weighted:
                     _check_all_votes_count(mechanism, unit, change)
-                if not bounds:
-                    raise _no_theorem(mechanism.name, unit, change)
-                return min(bounds, key=lambda bound: bound.epsilon)
+                found = []
+                for of_teacher in changes:
+                    if not (bounds := _votes_bounds(mechanism, of_teacher is Change.ADDED_OR_REMOVED, delta)):
+                        raise _no_theorem(mechanism.name, unit, change)
+                    found.append(min(bounds, key=lambda bound: bound.epsilon))
+                return max(found, key=lambda bound: bound.epsilon)
             case SampledGaussian():
                 if mechanism.unknown_sampling:
                     return None
@@ -379,6 +392,21 @@ def _worst_case(entry: Entry) -> Bound | None:
             case NoNoise():
                 mu, source = math.inf, mechanism.because
     return _bound(gaussian_dp(mu, delta), delta, "gdp", source)
+
+
+def _teacher_changes(teachers: int | None, records: int | None, unit: Unit, change: Change) -> list[Change]:
+    """Return the changes of one teacher that a `change` of one `unit` can cause.
+
+    A record that is added to a shard may change the votes of its teacher in any way. If it is the only record of its
+    teacher, it adds this teacher. Both are possible if the number of `teachers` or `records` is unknown (None).
+    """
+    if change is Change.ADDED_OR_REMOVED and unit is Unit.SHARD:
+        return [change]
+    if change is Change.REPLACED or unit is not Unit.RECORD:
+        return [Change.REPLACED]
+    if teachers is None or records is None:
+        return [Change.REPLACED, Change.ADDED_OR_REMOVED]
+    return [Change.REPLACED if teachers < records else Change.ADDED_OR_REMOVED]
 
 
 def _bound(epsilon: float, delta: float, accountant: str, source: str) -> Bound:
