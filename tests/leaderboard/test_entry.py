@@ -56,10 +56,12 @@ CONFIDENT = content(3.36, {**_VOTES, "name": "confident-gnmax", "parameters": _S
 _SPARSE = {**_VOTES, "name": "sparse-gnmax", "parameters": {"k": 1, "sigma": 50}, "queries": 50, "teachers": 60_000}
 _SPARSE |= {"votes_per_teacher": 1, "weighted": False}
 ONE_VOTE = content(0.0859, _SPARSE, "record")
+ROUNDS = content(0.122, {**_SPARSE, "rounds": 2}, "record")
 WEIGHTED = content(0.125, {**_SPARSE, "weighted": True, "votes_per_teacher": None}, "record")
 ADDED = content(0.0587, _SPARSE, "record", "added or removed")
 _SHARES = {**_VOTES, "name": "distributed-gnmax", "parameters": {"sigma": 1000, "tolerance": 5}, "queries": 9}
 SHARES = content(0.05, _SHARES, "record", "added or removed")
+IN_SHARD = content(2.09, GNMAX["mechanism"], "record", "added or removed")
 _PART = {"sampling": "poisson", "rate": 0.05, "noise": 3.4, "steps": 300}
 DPSGD = content(1.0, {"type": "dp-sgd", "parts": [_PART]}, "record", "added or removed")
 TABLE = content(0.0859, {"type": "table", "sigma": 50, "non_negative": True}, unit="record")
@@ -69,8 +71,8 @@ NO_PRIVACY = content(math.inf, {"type": "no noise", "because": "the noise cancel
 
 CORRECT = {
     "gnmax": GNMAX, "confident-gnmax": CONFIDENT, "one-vote": ONE_VOTE, "weighted": WEIGHTED, "added": ADDED,
-    "shares": SHARES,
-    "dp-sgd": DPSGD, "table": TABLE, "gaussian": GAUSSIAN, "pure": PURE, "no-privacy": NO_PRIVACY,
+    "record of a shard": IN_SHARD, "dp-sgd": DPSGD, "table": TABLE, "gaussian": GAUSSIAN, "pure": PURE,
+    "no-privacy": NO_PRIVACY,
 }  # fmt: skip
 
 
@@ -94,7 +96,7 @@ def test_a_correct_entry_is_proved_and_only_freely_stated_costs_are_flagged(name
     assert codes(assessed) == ({"stated-cost"} if name in ("gaussian", "pure") else set())
     assert assessed.status is Status.PROVED
     assert not assessed.rejected
-    assert assessed.ranked
+    assert assessed.ranked is (name != "no-privacy")
 
 
 def _table(unit: str, adjacency: str, non_negative: bool = False) -> dict[str, Any]:
@@ -271,9 +273,12 @@ FAULTS: dict[str, tuple[dict[str, Any], str, Any, str, bool]] = {
     "weights of an unknown number of classes": (WEIGHTED, "mechanism.classes", None, "missing", True),
     "no theorem for weights": (GNMAX, "mechanism.weighted", True, "weights", True),
     "a second round of votes": (ONE_VOTE, "mechanism.rounds", 2, "below-worst-case", False),
-    "one record per teacher": (SHARES, "data.records", 250, "no-theorem", True),
-    "perhaps one record per teacher": (SHARES, "data.records", None, "no-theorem", True),
-    "perhaps several records per teacher": (ADDED, "data.records", None, "below-worst-case", False),
+    "a teacher of one record leaves with its noise": (SHARES, "data.records", 250, "no-theorem", True),
+    "a shard may have one record": (SHARES, "data.records", 251, "no-theorem", True),
+    "number of records unknown, so a shard may have one": (SHARES, "data.records", None, "no-theorem", True),
+    "a shard may have several records": (ADDED, "data.records", 60_001, "below-worst-case", False),
+    "half of a vote": (ROUNDS, "mechanism.parameters.k", 0.5, "invalid", True),
+    "seeds without an accuracy": (GNMAX, "accuracy.by_seed", {"0": 0.97, "1": 0.97}, "contradiction", True),
     "number of records unknown": (GNMAX, "data.records", None, "unknown-records", False),
     "ten pure steps": (PURE, "mechanism.steps", 10, "below-worst-case", False),
     "the noise cancels": (NO_PRIVACY, "claim.epsilon", 1.0, "refuted", False),
@@ -337,6 +342,26 @@ def test_a_claim_below_the_worst_pair_is_violated_unless_it_is_data_dependent() 
     assessed = check(GNMAX | {"claim": {"epsilon": 0.63, "kind": "data_dependent"}})
     assert assessed.status is Status.UNPROVED
     assert "refuted" not in codes(assessed)
+
+
+@pytest.mark.parametrize(
+    "changes", [{**CONFIDENT["mechanism"], "answers": 1}, {**GNMAX["mechanism"], "votes_per_teacher": 1}]
+)
+def test_a_limit_of_answers_or_votes_leaves_no_lower_bound(changes: dict[str, Any]) -> None:
+    """The search for a lower bound assumes that all queries are answered and that a teacher votes on all of them."""
+    assessed = check(content(0.01, changes))
+    assert (assessed.status, assessed.lower) == (Status.UNPROVED, None)
+    assert not assessed.rejected
+
+
+def test_group_privacy_ends_where_epsilon_is_zero() -> None:
+    """At δ = 5e-4, ε of an added record is 0, but not at the smaller δ of a replaced one."""
+    replaced, added = (
+        worst_case(_steps(change, delta=5e-4, rate=0.01, noise=10, steps=1))
+        for change in ("replaced", "added or removed")
+    )
+    assert added == 0
+    assert 0 < replaced < 0.01
 
 
 @pytest.fixture
@@ -453,7 +478,15 @@ def test_the_origin_of_an_entry_is_not_read_from_its_file(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[" * 200_000, '{"queries": 28600, "queries": 286}', "\ufeff{}", '{"n": %s}' % ("9" * 5000)]
+    "text",
+    [
+        "{",
+        "[" * 200_000,
+        '{"queries": 28600, "queries": 286}',
+        "\ufeff{}",
+        '{"n": %s}' % ("9" * 5000),
+        r'{"n": "\udfff"}',
+    ],
 )
 def test_a_file_that_readers_may_take_differently_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "entry.json").write_text(text, encoding="utf-8")

@@ -130,11 +130,12 @@ class Assessed:
     def ranked(self) -> bool:
         """Return True if the entry may be ranked.
 
-        It must not be rejected, and its ε must be proved. Its δ must be below 1/records and 1/teachers, if these
-        numbers are known. Its accuracy must not be the best of several accuracies measured on the test set.
+        It must not be rejected, and its ε must be proved and finite. Its δ must be below 1/records and 1/teachers, if
+        these numbers are known. Its accuracy must not be the best of several accuracies measured on the test set.
         """
+        proved = self.status is Status.PROVED and math.isfinite(self.epsilon) and not self.rejected
         excluded = self.entry.hygiene.best_on_test or any(problem.code == "large-delta" for problem in self.problems)
-        return self.status is Status.PROVED and not self.rejected and not excluded
+        return proved and not excluded
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry with its status, bounds and problems as a dictionary for strict JSON."""
@@ -252,6 +253,9 @@ def _find_problems(entry: Entry) -> Iterator[Problem]:
             yield Problem("contradiction", f"{text}; correct one of the two", rejected=True)
         if accuracy.seeds is None:
             yield Problem("missing-seeds", "accuracy.seeds is missing, so the spread is unknown")
+        elif accuracy.by_seed and len(accuracy.by_seed) != accuracy.seeds:
+            text = f"accuracy.seeds is {accuracy.seeds}, but accuracy.by_seed has {len(accuracy.by_seed)}"
+            yield Problem("contradiction", f"{text}; correct one of the two", rejected=True)
         elif accuracy.seeds > 1 and accuracy.std is None:
             yield Problem("missing-spread", f"accuracy.std over {plural(accuracy.seeds, 'seed')} is missing")
     if isinstance(entry.mechanism, SampledGaussian) and entry.mechanism.unknown_sampling:
@@ -397,16 +401,14 @@ def _worst_case(entry: Entry) -> Bound | None:
 def _teacher_changes(teachers: int | None, records: int | None, unit: Unit, change: Change) -> list[Change]:
     """Return the changes of one teacher that a `change` of one `unit` can cause.
 
-    A record that is added to a shard may change the votes of its teacher in any way. If it is the only record of its
-    teacher, it adds this teacher. Both are possible if the number of `teachers` or `records` is unknown (None).
+    A record that is added to a shard may change the votes of its teacher in any way, or add this teacher if the shard
+    was empty. Only the second is possible if there are as many `teachers` as `records`; None means that a number is
+    unknown.
     """
-    if change is Change.ADDED_OR_REMOVED and unit is Unit.SHARD:
-        return [change]
-    if change is Change.REPLACED or unit is not Unit.RECORD:
+    if change is Change.REPLACED or unit in (Unit.LABEL, Unit.OWNER):
         return [Change.REPLACED]
-    if teachers is None or records is None:
-        return [Change.REPLACED, Change.ADDED_OR_REMOVED]
-    return [Change.REPLACED if teachers < records else Change.ADDED_OR_REMOVED]
+    alone = unit is Unit.SHARD or (teachers is not None and teachers == records)
+    return [Change.ADDED_OR_REMOVED] if alone else [Change.REPLACED, Change.ADDED_OR_REMOVED]
 
 
 def _bound(epsilon: float, delta: float, accountant: str, source: str) -> Bound:
@@ -449,9 +451,9 @@ def _votes_bounds(stated: VoteMechanism, added: bool, delta: float) -> list[Boun
     The bounds are for one teacher replaced or, if `added` is True, for one teacher added or removed.
     """
     values = dict(stated.parameters)
-    if stated.rounds > 1 and "k" in values:
-        values["k"] *= stated.rounds  # several rounds compose like one round with more votes per teacher
     mechanism = make_mechanism(stated.name, values)
+    if stated.rounds > 1 and "k" in values:  # several rounds compose like one round with more votes per teacher
+        mechanism = make_mechanism(stated.name, values | {"k": values["k"] * stated.rounds})
     if stated.rounds > 1:
         check_adaptive(stated.name, mechanism)
     # Several rounds of tables compose through the larger k, even if later queries depend on earlier answers. For
@@ -511,7 +513,7 @@ def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta
         part = delta / (1 + math.exp(min(epsilon, 700.0)))
         return part >= LEAST_DELTA and epsilon_together(kinds, part) <= epsilon
 
-    safe = bound.epsilon
+    safe = max(bound.epsilon, 1e-3)  # ε may be 0 at δ, but not at δ′
     while not holds(safe):
         safe *= 1.1
         if safe > 2 * max(1.0, bound.epsilon) + math.log(delta / LEAST_DELTA):
@@ -564,7 +566,7 @@ def _lower_bound(entry: Entry) -> float | None:
     """Return a lower bound on the true ε, computed from the mechanism and its parameters; None if none is known.
 
     The bound is ∞ for a release without effective noise. For a mechanism on votes, it is the exact ε of the worst pair
-    of adjacent vote histograms that a search finds.
+    of adjacent vote histograms that a search finds, if a teacher may vote on all queries and all may be answered.
     """
     mechanism, privacy = entry.mechanism, entry.privacy
     if isinstance(mechanism, NoNoise):
@@ -575,10 +577,11 @@ def _lower_bound(entry: Entry) -> float | None:
     teachers, classes, delta = mechanism.teachers, mechanism.classes, privacy.delta
     if teachers is None or classes is None or delta is None or privacy.adjacency is not Change.REPLACED:
         return None
-    checked = make_mechanism(mechanism.name, mechanism.parameters)
-    if not checked.independent_queries:
+    checked, queries = make_mechanism(mechanism.name, mechanism.parameters), mechanism.queries
+    limits = (mechanism.answers, mechanism.votes_per_teacher)
+    if not checked.independent_queries or any(limit is not None and limit < queries for limit in limits):
         return None
-    search, queries = Search(checked, teachers, classes, delta), mechanism.queries
+    search = Search(checked, teachers, classes, delta)
     return max(pair.epsilon(search.composed_queries(queries), delta) for pair in search.worst(queries))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pandas as pd
@@ -142,8 +143,9 @@ def lead(rows: Sequence[Assessed], unit: str, target: float) -> str:
     theirs, ours = ([values[seed] for seed in seeds] for values in by_seed)
     low, high = difference_interval(theirs, ours, paired=True)
     narrow = f", too narrow with fewer than {ENOUGH_SEEDS}" if len(seeds) < ENOUGH_SEEDS else ""
-    interval = f"{100 * low:.2f} to {100 * high:.2f}"
-    return f"{text} ({CONFIDENCE:.0%} interval over {plural(len(seeds), 'common seed')} {interval}{narrow})."
+    interval = f"{CONFIDENCE:.0%} interval {100 * low:.2f} to {100 * high:.2f}{narrow}"
+    common = f"{100 * (fmean(ours) - fmean(theirs)):.2f} over {plural(len(seeds), 'common seed')}"
+    return f"{text} ({common}, {interval})."
 
 
 def rank_over_datasets(datasets: Mapping[str, Sequence[Assessed]], unit: str, target: float) -> Ranks | None:

@@ -29,10 +29,11 @@ from patebench.core.text import in_json
 #: An ε; in JSON, infinity is the text "inf".
 Epsilon = Annotated[float, Field(ge=0, allow_inf_nan=True), PlainSerializer(in_json, when_used="json")]
 
-#: Maximum of the counts in an entry, which limits the memory needed to compute its bounds.
-MOST = 10**9
+#: Maximum of the counts in an entry, which limits the memory needed to compute its bounds to a few gigabytes.
+MOST = 10**7
 
 _Count = Annotated[int, Field(ge=1, le=MOST, strict=True)]  # strict: JSON true is not the number 1
+_Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
 class Unit(StrEnum):
@@ -80,7 +81,7 @@ class Data(_Part):
     private: str = Field(min_length=1, description="Name of the private data set.")
     records: int | None = Field(None, ge=1, le=10**15, description="Number n of private records.")
     public: str | None = Field(None, description="Public data and their use; “none” if there are none.")
-    public_samples: int | None = Field(None, ge=0, le=MOST, description="Number of public samples.")
+    public_samples: int | None = Field(None, ge=0, le=10**15, description="Number of public samples.")
     encoder: str | None = Field(None, description="Pretrained or public encoder; “none” if there is none.")
 
 
@@ -121,7 +122,7 @@ class VoteMechanism(_Part):
         description="True if a teacher's votes are weights, whose squares sum to at most the parameter k; false if each"
         " vote counts as 1; null if that is unknown, so that ε covers both.",
     )
-    classes: int | None = Field(None, ge=2, le=1_000_000, description="Number of classes.")
+    classes: int | None = Field(None, ge=2, le=10_000, description="Number of classes.")
     rounds: _Count = Field(1, description="Number of rounds; a limit on a teacher's votes applies to each round.")
 
 
@@ -141,7 +142,7 @@ class SampledGaussian(_Part):
     """DP-SGD, or any other Gaussian mechanisms that are each applied to a random sample of the records."""
 
     type: Literal["dp-sgd"]
-    parts: list[Steps] = Field(min_length=1, description="Steps of each kind.")
+    parts: list[Steps] = Field(min_length=1, max_length=100, description="Steps of each kind.")
 
     @property
     def unknown_sampling(self) -> bool:
@@ -197,10 +198,10 @@ Release = Annotated[
 class Accuracy(_Part):
     """Mean and spread of the test accuracy over the seeds."""
 
-    mean: float = Field(ge=0, le=1)
+    mean: _Fraction
     std: float | None = Field(None, ge=0, description="Sample standard deviation over the seeds.")
     seeds: _Count | None = Field(None, description="Number of seeds or repetitions.")
-    by_seed: dict[str, float] | None = Field(None, description="Accuracy of each seed.")
+    by_seed: dict[str, _Fraction] | None = Field(None, description="Accuracy of each seed.")
     test_samples: _Count | None = Field(None, description="Size of the test set.")
 
     @property
@@ -287,6 +288,7 @@ def read_entry(path: Path) -> Entry:
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_without_repetition)
+        json.dumps(content, ensure_ascii=False).encode()  # raises a ValueError for an unpaired surrogate
     except (OSError, ValueError, RecursionError) as fault:
         raise PatebenchError(
             f"it cannot be read as JSON ({fault}); correct the file", code="not-json", where=path
