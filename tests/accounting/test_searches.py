@@ -62,6 +62,7 @@ def test_any_guess_finds_the_same_edge_and_a_near_one_in_few_steps(boundary, gue
     ("cost", "message"),
     [
         (lambda value: 2.0, "does not depend on this parameter"),
+        (lambda value: math.inf, "infinite whatever the value"),
         (lambda value: 3 + 1 / value, "is too small: ε is at least"),
     ],
 )

@@ -134,6 +134,8 @@ def test_more_queries_than_anybody_asks():
             ("confident-gnmax", {"threshold": 1.0, "sigma1": 1.0}, 0.5, DELTA, 10),
             "sigma2 .* is too small: ε is at least",
         ),
+        (("sparse-gnmax", {"sigma": 20.0}, 1.0, DELTA, 10), "'k' of 'sparse-gnmax' is a whole number"),
+        (("stable-argmax", {"failure": 1e-4}, 1.0, DELTA, 10), "infinite whatever the value of this parameter"),
         (("gnmax", {}, 0.0, DELTA, 10), "ε = 0.0"),
         (("gnmax", {}, math.inf, DELTA, 10), "ε = inf"),
         (("gnmax", {}, 1.0, 0.0, 10), "δ = 0.0"),

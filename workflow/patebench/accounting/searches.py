@@ -93,6 +93,8 @@ def edge(
         If the cost is the same at both ends, or above the budget at both.
     """
     at_low, at_high = cost(low), cost(high)
+    if at_low == at_high == math.inf:
+        raise PatebenchError("ε is infinite whatever the value of this parameter; change another parameter or δ")
     if at_low == at_high:
         raise PatebenchError(
             "ε does not depend on this parameter; give a value for it, and leave out another parameter instead"

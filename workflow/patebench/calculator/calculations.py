@@ -259,10 +259,15 @@ def _calibration(
 def _missing_parameter(name: str, kind: type[Mechanism], parameters: Mapping[str, float]) -> str:
     """Return the name of the one parameter of the mechanism that `parameters` lacks.
 
-    Raises PatebenchError if no parameter or several parameters are missing.
+    Raises PatebenchError if no parameter or several parameters are missing, or if the missing one is a whole number.
     """
     missing = [parameter for parameter in kind.parameter_names() if parameter not in parameters]
     if len(missing) == 1:
+        if any(item.name in missing and item.metadata["whole"] for item in fields(kind)):
+            raise PatebenchError(
+                f"the parameter '{missing[0]}' of '{name}' is a whole number, and only noise can be found; give its"
+                " value, and leave out another parameter"
+            )
         return missing[0]
     names = ", ".join(kind.parameter_names())
     if missing:
