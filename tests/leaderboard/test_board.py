@@ -102,6 +102,11 @@ def test_an_entry_that_its_own_method_exceeds_is_left_out_of_the_table() -> None
     assert left == {("a", 0.5), ("a", 2.0), ("b", 3.0)}
 
 
+def test_an_entry_that_may_not_be_ranked_displaces_no_ranked_one() -> None:
+    rows = rows_by_dataset([entry("a", 0.9, 1.0), entry("a", 0.95, 0.5, best_on_test=True)])["mnist"]
+    assert [(row.epsilon, row.rank) for row in rows] == [(1.0, 1), (0.5, None)]
+
+
 def test_a_lead_has_the_interval_of_common_seeds() -> None:
     ours, theirs = {"0": 0.95, "1": 0.96, "2": 0.97}, {"0": 0.93, "1": 0.95, "2": 0.94, "9": 0.1}
     rows = rows_by_dataset([entry("a", 0.96, by_seed=ours), entry("b", 0.7325, by_seed=theirs)])["mnist"]

@@ -46,7 +46,7 @@ from patebench.leaderboard.entry import (
     Unit,
     VoteMechanism,
 )
-from patebench.mechanisms.base import Answering, check_adaptive, make_mechanism
+from patebench.mechanisms.base import Answering, check_adaptive, check_covers, make_mechanism
 from patebench.reporting.published import PRINTED
 
 #: Maximum relative difference between two values of ε, such as a reported ε and the worst-case ε, that counts as
@@ -130,11 +130,12 @@ class Assessed:
     def ranked(self) -> bool:
         """Return True if the entry may be ranked.
 
-        It must not be rejected, and its ε must be proved and finite. Its δ must be below 1/records and 1/teachers, if
-        these numbers are known. Its accuracy must not be the best of several accuracies measured on the test set.
+        It must not be rejected, and its ε must be proved and finite. Its δ must be below 1/records and, if their
+        number is known, 1/teachers. Its accuracy must not be the best of several accuracies on the test set.
         """
         proved = self.status is Status.PROVED and math.isfinite(self.epsilon) and not self.rejected
-        excluded = self.entry.hygiene.best_on_test or any(problem.code == "large-delta" for problem in self.problems)
+        unranked = {"large-delta", "unknown-records"}
+        excluded = self.entry.hygiene.best_on_test or any(problem.code in unranked for problem in self.problems)
         return proved and not excluded
 
     def to_json(self) -> dict[str, Any]:
@@ -372,7 +373,7 @@ def _worst_case(entry: Entry) -> Bound | None:
             case VoteMechanism():
                 if unit is Unit.OWNER:  # the records of an owner may be in several shards
                     raise _no_theorem(mechanism.name, unit, change)
-                changes = _teacher_changes(mechanism.teachers, entry.data.records, unit, change)
+                changes = _teacher_changes(mechanism, unit, change, entry.data.records)
                 # Weights are not capped but scaled down, whatever other teachers do.
                 if Change.ADDED_OR_REMOVED in changes and not mechanism.weighted:
                     _check_all_votes_count(mechanism, unit, change)
@@ -398,16 +399,26 @@ def _worst_case(entry: Entry) -> Bound | None:
     return _bound(gaussian_dp(mu, delta), delta, "gdp", source)
 
 
-def _teacher_changes(teachers: int | None, records: int | None, unit: Unit, change: Change) -> list[Change]:
-    """Return the changes of one teacher that a `change` of one `unit` can cause.
+def _teacher_changes(stated: VoteMechanism, unit: Unit, change: Change, records: int | None) -> list[Change]:
+    """Return the changes of one teacher that a `change` of one `unit` of privacy can cause.
 
     A record that is added to a shard may change the votes of its teacher in any way, or add this teacher if the shard
-    was empty. Only the second is possible if there are as many `teachers` as `records`; None means that a number is
-    unknown.
+    was empty. Only the second is possible if every teacher has one record. Raises PatebenchError if the mechanism
+    `stated` in an entry does not state that only one teacher changes, or contradicts the number of `records`.
     """
-    if change is Change.REPLACED or unit in (Unit.LABEL, Unit.OWNER):
+    if unit is Unit.SHARD:
+        return [change]
+    if stated.partition is None:
+        line = f"the key is missing; add how records belong to teachers, which the ε of a {unit} depends on"
+        raise PatebenchError(line, code="missing", where="mechanism.partition")
+    alone = stated.partition == "one record each"
+    if alone and None not in (stated.teachers, records) and stated.teachers != records:
+        line = (
+            f"mechanism.teachers is {stated.teachers} and data.records {records}, so not every teacher has one record"
+        )
+        raise PatebenchError(f"{line}; correct one number or mechanism.partition", code="contradiction")
+    if change is Change.REPLACED or unit is Unit.LABEL:
         return [Change.REPLACED]
-    alone = unit is Unit.SHARD or (teachers is not None and teachers == records)
     return [Change.ADDED_OR_REMOVED] if alone else [Change.REPLACED, Change.ADDED_OR_REMOVED]
 
 
@@ -459,6 +470,8 @@ def _votes_bounds(stated: VoteMechanism, added: bool, delta: float) -> list[Boun
     # Several rounds of tables compose through the larger k, even if later queries depend on earlier answers. For
     # all other mechanisms, several rounds need bounds for adaptive queries.
     adaptive = stated.rounds > 1 and mechanism.answering is not Answering.AS_TABLE
+    abstentions = stated.votes_per_teacher is not None and stated.votes_per_teacher < stated.queries
+    check_covers(mechanism, abstentions=abstentions, weights=False, labels_only=False)
     weighted = stated.weighted if stated.weighted is not None else mechanism.weights
     if weighted and stated.classes is None:
         line = "add the number of classes, or set mechanism.weighted to false if each vote counts as 1"
@@ -566,7 +579,7 @@ def _lower_bound(entry: Entry) -> float | None:
     """Return a lower bound on the true ε, computed from the mechanism and its parameters; None if none is known.
 
     The bound is ∞ for a release without effective noise. For a mechanism on votes, it is the exact ε of the worst pair
-    of adjacent vote histograms that a search finds, if a teacher may vote on all queries and all may be answered.
+    of adjacent vote histograms that a search finds, if all queries may be answered.
     """
     mechanism, privacy = entry.mechanism, entry.privacy
     if isinstance(mechanism, NoNoise):
@@ -578,8 +591,8 @@ def _lower_bound(entry: Entry) -> float | None:
     if teachers is None or classes is None or delta is None or privacy.adjacency is not Change.REPLACED:
         return None
     checked, queries = make_mechanism(mechanism.name, mechanism.parameters), mechanism.queries
-    limits = (mechanism.answers, mechanism.votes_per_teacher)
-    if not checked.independent_queries or any(limit is not None and limit < queries for limit in limits):
+    limited = mechanism.answers is not None and mechanism.answers < queries
+    if not checked.independent_queries or limited:
         return None
     search = Search(checked, teachers, classes, delta)
     return max(pair.epsilon(search.composed_queries(queries), delta) for pair in search.worst(queries))

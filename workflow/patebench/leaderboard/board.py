@@ -57,7 +57,7 @@ def rows_by_dataset(entries: Iterable[Assessed]) -> dict[str, list[Assessed]]:
 
     Ranked entries come first, sorted by unit of privacy and accuracy. Entries that are not ranked follow, sorted by
     accuracy. Entries without an accuracy are left out. An entry is also left out if another entry of the same method,
-    source, unit and status is at least as accurate at the same or a smaller ε.
+    source, unit, status and right to a rank is at least as accurate at the same or a smaller ε.
     """
     datasets: dict[str, list[Assessed]] = {}
     for row in entries:
@@ -86,9 +86,9 @@ def best_within_epsilon(rows: Iterable[Assessed]) -> list[Assessed]:
 
 
 def _undominated(rows: list[Assessed]) -> list[Assessed]:
-    same: dict[tuple[str, ...], list[Assessed]] = {}
+    same: dict[tuple[object, ...], list[Assessed]] = {}
     for row in sorted(rows, key=lambda row: (row.epsilon, -row.accuracy, row.entry.name)):
-        same.setdefault((row.entry.method, source(row), row.unit, row.status), []).append(row)
+        same.setdefault((row.entry.method, source(row), row.unit, row.status, row.ranked), []).append(row)
     return [row for group in same.values() for row in best_within_epsilon(group)]
 
 

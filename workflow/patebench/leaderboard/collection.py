@@ -241,6 +241,10 @@ def _student_entry(
         return None
     parameters = {name: float(value) for name, value in _options(row["noise"]).items()}
     rounds = row["rounds_in_words"].count(" + ") + 1
+    use, samples = public_use({**row, "clusters": row["clusters"] or None, "strategy": row["strategy"] or None})
+    data = _data(row, use, samples, config)
+    of_record = protects_replaced_record(row["model"], row["partition"])
+    alone = int(row["teachers"]) == data.records
     mechanism: Release
     has_weights = weighted(row["model"])
     if has_weights and row["mechanism"] == "sparse-gnmax":
@@ -252,7 +256,8 @@ def _student_entry(
             parameters=parameters,
             queries=int(row["queries"]),
             teachers=int(row["teachers"]),
-            votes_per_teacher=_votes_per_record(row),
+            partition=("one record each" if alone else "one shard changes") if of_record else None,
+            votes_per_teacher=_votes_per_record(row) if alone else None,
             weighted=has_weights if MECHANISMS.load(row["mechanism"]).weights else None,
             classes=_number_for(_CLASSES, row["dataset"]),
             rounds=rounds,
@@ -265,14 +270,12 @@ def _student_entry(
         for name in audit
         if name.startswith("audited_lower") and audit[name]
     ]
-    use, samples = public_use({**row, "clusters": row["clusters"] or None, "strategy": row["strategy"] or None})
     strategy = [row["strategy"]] if row["strategy"] else []
-    of_record = protects_replaced_record(row["model"], row["partition"])
     return Entry(
         name=slug(row["dataset"], row["ensemble"], row["mechanism"], row["noise"], row["student"], row["rounds"]),
         method=", ".join(map(in_words, [row["mechanism"], row["model"], row["method"], *strategy])),
         paper=paper,
-        data=_data(row, use, samples, config),
+        data=data,
         privacy=Privacy(
             unit=Unit.LABEL if protects_labels(row["setting"]) else Unit.RECORD if of_record else Unit.SHARD,
             adjacency=Change.REPLACED,
@@ -512,6 +515,7 @@ def _printed_mechanism(value: Value) -> Release | None:
         return None
     return VoteMechanism(  # no `answers`: the printed number depends on the votes and is not a limit
         type="votes",
+        partition="one shard changes",  # the papers assume disjoint shards that are otherwise fixed
         name=value.mechanism,
         parameters=dict(value.parameters),
         queries=value.queries,

@@ -114,6 +114,12 @@ class VoteMechanism(_Part):
         description="Maximum number of answers, fixed before the first vote, of a mechanism that tests each query.",
     )
     teachers: _Count | None = Field(None, description="Number of teachers.")
+    partition: Literal["one record each", "one shard changes"] | None = Field(
+        None,
+        description="How records belong to teachers; needed if the unit of privacy is a record or label: “one record"
+        " each” if every teacher has exactly one record, “one shard changes” if a changed record or label changes the"
+        " shard of one teacher only; null if it may move other records.",
+    )
     votes_per_teacher: _Count | None = Field(
         None, description="Maximum number of votes that a teacher casts in a round; null if it may vote on all queries."
     )
