@@ -127,6 +127,11 @@ def solve(
     solved = _missing_parameter(mechanism, kind, parameters)
 
     (limits,) = (item.metadata for item in fields(kind) if item.name == solved)
+    if limits["whole"]:
+        raise PatebenchError(
+            f"the parameter '{solved}' of '{mechanism}' is a whole number, and only noise can be found; give its value,"
+            " and leave out another parameter"
+        )
     ends = max(searches.LEAST, limits["low"]), min(searches.GREATEST, limits["high"])
 
     def with_noise(value: float) -> Mechanism:
@@ -259,15 +264,10 @@ def _calibration(
 def _missing_parameter(name: str, kind: type[Mechanism], parameters: Mapping[str, float]) -> str:
     """Return the name of the one parameter of the mechanism that `parameters` lacks.
 
-    Raises PatebenchError if no parameter or several parameters are missing, or if the missing one is a whole number.
+    Raises PatebenchError if no parameter or several parameters are missing.
     """
     missing = [parameter for parameter in kind.parameter_names() if parameter not in parameters]
     if len(missing) == 1:
-        if any(item.name in missing and item.metadata["whole"] for item in fields(kind)):
-            raise PatebenchError(
-                f"the parameter '{missing[0]}' of '{name}' is a whole number, and only noise can be found; give its"
-                " value, and leave out another parameter"
-            )
         return missing[0]
     names = ", ".join(kind.parameter_names())
     if missing:

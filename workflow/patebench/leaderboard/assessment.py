@@ -160,13 +160,12 @@ def assess(entry: Entry, folder: Path | None = None) -> Assessed:
     `folder` contains the file that is attached to the entry. If it is None, this file is not read.
     """
     votes: Votes | None = None
-    problems: list[Problem] = []
+    unreadable: list[Problem] = []
     if entry.attachment and folder:
-        with _rejected_by_errors(problems):
+        with _rejected_by_errors(unreadable):
             entry, votes = _with_attached(entry, folder)
-    readable = not problems
-    problems[:0] = _find_problems(entry)
-    if readable:
+    problems = [*_find_problems(entry), *unreadable]
+    if not unreadable:
         with _rejected_by_errors(problems):
             return _assess(entry, votes, problems)
     return Assessed(entry, Status.UNCHECKED, None, entry.audited, tuple(problems))
@@ -377,12 +376,11 @@ def _worst_case(entry: Entry) -> Bound | None:
                 # Weights are not capped but scaled down, whatever other teachers do.
                 if Change.ADDED_OR_REMOVED in changes and not mechanism.weighted:
                     _check_all_votes_count(mechanism, unit, change)
-                found = []
-                for of_teacher in changes:
-                    if not (bounds := _votes_bounds(mechanism, of_teacher is Change.ADDED_OR_REMOVED, delta)):
-                        raise _no_theorem(mechanism.name, unit, change)
-                    found.append(min(bounds, key=lambda bound: bound.epsilon))
-                return max(found, key=lambda bound: bound.epsilon)
+                bounds = _votes_bounds(mechanism, delta)
+                if any(not bounds[of_teacher] for of_teacher in changes):
+                    raise _no_theorem(mechanism.name, unit, change)
+                smallest = [min(bounds[of_teacher], key=lambda bound: bound.epsilon) for of_teacher in changes]
+                return max(smallest, key=lambda bound: bound.epsilon)
             case SampledGaussian():
                 if mechanism.unknown_sampling:
                     return None
@@ -456,16 +454,13 @@ def _check_all_votes_count(stated: VoteMechanism, unit: Unit, change: Change) ->
     raise PatebenchError(line, code="no-theorem")
 
 
-def _votes_bounds(stated: VoteMechanism, added: bool, delta: float) -> list[Bound]:
-    """Return all worst-case bounds at `delta` of the vote mechanism `stated` in an entry.
-
-    The bounds are for one teacher replaced or, if `added` is True, for one teacher added or removed.
-    """
-    values = dict(stated.parameters)
-    mechanism = make_mechanism(stated.name, values)
-    if stated.rounds > 1 and "k" in values:  # several rounds compose like one round with more votes per teacher
-        mechanism = make_mechanism(stated.name, values | {"k": values["k"] * stated.rounds})
+def _votes_bounds(stated: VoteMechanism, delta: float) -> dict[Change, list[Bound]]:
+    """Return all worst-case bounds at `delta` of the vote mechanism `stated` in an entry, by change of a teacher."""
+    mechanism = make_mechanism(stated.name, stated.parameters)
     if stated.rounds > 1:
+        if "k" in stated.parameters:  # several rounds compose like one round with more votes per teacher
+            more = {"k": stated.parameters["k"] * stated.rounds}
+            mechanism = make_mechanism(stated.name, {**stated.parameters, **more})
         check_adaptive(stated.name, mechanism)
     # Several rounds of tables compose through the larger k, even if later queries depend on earlier answers. For
     # all other mechanisms, several rounds need bounds for adaptive queries.
@@ -479,8 +474,8 @@ def _votes_bounds(stated: VoteMechanism, added: bool, delta: float) -> list[Boun
     bounds = worst_case(
         mechanism, stated.queries, delta, stated.classes, stated.teachers, adaptive=adaptive, weighted=weighted
     )
-    if added:  # only some theorems cover this
-        return [replace(bound, epsilon=bound.add_or_remove) for bound in bounds if bound.add_or_remove is not None]
+    # Only some theorems cover a teacher that is added or removed.
+    added = [replace(bound, epsilon=bound.add_or_remove) for bound in bounds if bound.add_or_remove is not None]
     most, cost = stated.answers, mechanism.per_query_cost(stated.teachers or 1, stated.classes or 2)
     if most is not None and most < stated.queries and cost is not None and cost.threshold_test is not None:
         test, answer = cost.threshold_test, cost.answer
@@ -493,7 +488,7 @@ def _votes_bounds(stated: VoteMechanism, added: bool, delta: float) -> list[Boun
             ),
         )
         bounds += accountant.bounds([stated.queries], delta)
-    return bounds
+    return {Change.REPLACED: bounds, Change.ADDED_OR_REMOVED: added}
 
 
 def _sampled_bound(mechanism: SampledGaussian, unit: Unit, change: Change, delta: float, records: int | None) -> Bound:
